@@ -1,0 +1,45 @@
+//! The few routines of freezeframe that must be assembly: they need registers as they are, or an exact instruction
+//! sequence. One source file an architecture, the same symbols in each.
+//!
+//! Everything here is signal-safe: no stack beyond one word, no memory but the caller's, no calls.
+#![no_std]
+
+/// How many 64-bit words [`capture_registers`] writes on this architecture.
+#[cfg(target_arch = "x86_64")]
+pub const REGISTER_WORDS: usize = 18;
+/// How many 64-bit words [`capture_registers`] writes on this architecture.
+#[cfg(target_arch = "aarch64")]
+pub const REGISTER_WORDS: usize = 34;
+
+mod routines {
+    unsafe extern "C" {
+        pub(super) fn freezeframe_capture_registers(out: *mut u64);
+        #[cfg(target_os = "linux")]
+        pub(super) fn freezeframe_signal_return();
+    }
+}
+
+/// Stores the calling thread's registers as they are right after this call: the program counter is the return address
+/// of the call, the stack pointer the caller's.
+///
+/// Words, on x86_64: rax rdx rcx rbx rsi rdi rbp rsp r8–r15 (DWARF order), rip, rflags. On arm64: x0–x30, sp, pc,
+/// pstate (condition flags only). Registers that a callee may change hold whatever the call sequence left there.
+///
+/// `#[inline(always)]`, so that the registers are those of the function which asks.
+///
+/// # Signal safety
+/// Safe: writes `out` and nothing else.
+#[inline(always)]
+pub fn capture_registers(out: &mut [u64; REGISTER_WORDS]) {
+    // SAFETY: the routine writes exactly REGISTER_WORDS words to `out` and keeps the C calling convention.
+    unsafe { routines::freezeframe_capture_registers(out.as_mut_ptr()) }
+}
+
+/// The address of the `rt_sigreturn` trampoline, for `sa_restorer` of a raw `rt_sigaction`.
+///
+/// # Signal safety
+/// Safe: an address constant.
+#[cfg(target_os = "linux")]
+pub fn signal_return() -> usize {
+    routines::freezeframe_signal_return as *const () as usize
+}

@@ -1,0 +1,50 @@
+// x86_64 routines, System V calling convention.
+#include "symbols.h"
+
+    TEXT
+
+// void freezeframe_capture_registers(uint64_t out[18])
+//
+// Stores the caller's registers as they are once this call has returned, in DWARF order and then rip and rflags:
+// rax rdx rcx rbx rsi rdi rbp rsp r8..r15 rip rflags. Caller-saved registers hold whatever the call left in them.
+FUNCTION freezeframe_capture_registers
+    .cfi_startproc
+    movq %rax, 0(%rdi)
+    movq %rdx, 8(%rdi)
+    movq %rcx, 16(%rdi)
+    movq %rbx, 24(%rdi)
+    movq %rsi, 32(%rdi)
+    movq %rdi, 40(%rdi)
+    movq %rbp, 48(%rdi)
+    leaq 8(%rsp), %rax
+    movq %rax, 56(%rdi)
+    movq %r8, 64(%rdi)
+    movq %r9, 72(%rdi)
+    movq %r10, 80(%rdi)
+    movq %r11, 88(%rdi)
+    movq %r12, 96(%rdi)
+    movq %r13, 104(%rdi)
+    movq %r14, 112(%rdi)
+    movq %r15, 120(%rdi)
+    movq (%rsp), %rax
+    movq %rax, 128(%rdi)
+    pushfq
+    .cfi_adjust_cfa_offset 8
+    popq %rax
+    .cfi_adjust_cfa_offset -8
+    movq %rax, 136(%rdi)
+    movq 0(%rdi), %rax
+    ret
+    .cfi_endproc
+END freezeframe_capture_registers
+
+#if defined(__linux__)
+// Where a signal handler returns to: rt_sigreturn, number 15. The bytes are those that debuggers and unwinders look
+// for (mov $15, %rax; syscall), so a walk through our own handler is recognised without unwind tables.
+FUNCTION freezeframe_signal_return
+    movq $15, %rax
+    syscall
+END freezeframe_signal_return
+#endif
+
+    TRAILER
