@@ -1,0 +1,100 @@
+//! Where a stack repeats: recursion, direct or through several functions.
+
+/// The longest part of a stack that repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// The innermost frame of the repeating part, counted over the whole stack.
+    pub first: u64,
+    /// How many frames make one round: 1 for a function that calls itself.
+    pub period: u32,
+    /// How many whole rounds there are.
+    pub times: u64,
+}
+
+/// Finds the longest repetition in a stream of addresses, in constant memory.
+#[derive(Debug)]
+pub(super) struct RepeatFinder {
+    /// The latest addresses, the newest first.
+    recent: [u64; RepeatFinder::LONGEST_PERIOD],
+    /// For each period, how many of the latest addresses in a row equalled the one a period earlier.
+    runs: [u64; RepeatFinder::LONGEST_PERIOD],
+    seen: u64,
+    best: Option<Repeat>,
+    best_length: u64,
+}
+
+impl RepeatFinder {
+    const LONGEST_PERIOD: usize = 16;
+    /// Fewer rounds are not worth a mark.
+    const FEWEST_ROUNDS: u64 = 3;
+
+    pub(super) const fn new() -> Self {
+        Self {
+            recent: [0; Self::LONGEST_PERIOD],
+            runs: [0; Self::LONGEST_PERIOD],
+            seen: 0,
+            best: None,
+            best_length: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, pc: u64) {
+        self.seen = self.seen.saturating_add(1);
+        for ((earlier, run), period) in self.recent.iter().zip(&mut self.runs).zip(1u64..) {
+            if *earlier != pc || period >= self.seen {
+                *run = 0;
+                continue;
+            }
+            *run = run.saturating_add(1);
+            let length = run.saturating_add(period);
+            // Strictly longer: of periods that cover the same frames the shortest, which comes first, is kept.
+            if length > self.best_length && length >= period.saturating_mul(Self::FEWEST_ROUNDS) {
+                self.best_length = length;
+                let times = length.checked_div(period).unwrap_or(0);
+                let first = self.seen.saturating_sub(length);
+                self.best = Some(Repeat { first, period: period as u32, times });
+            }
+        }
+        self.recent.rotate_right(1);
+        if let Some(newest) = self.recent.first_mut() {
+            *newest = pc;
+        }
+    }
+
+    pub(super) const fn best(&self) -> Option<Repeat> {
+        self.best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(pcs: impl IntoIterator<Item = u64>) -> Option<(u64, u32, u64)> {
+        let mut finder = RepeatFinder::new();
+        pcs.into_iter().for_each(|pc| finder.push(pc));
+        finder.best().map(|Repeat { first, period, times }| (first, period, times))
+    }
+
+    #[test]
+    fn direct_and_mutual_recursion_are_found_with_exact_counts() {
+        assert_eq!(find([1, 2, 3, 4, 5]), None);
+        assert_eq!(find([1, 2, 2, 3]), None, "twice is not worth a mark");
+        assert_eq!(find([1, 2, 2, 2, 3]), Some((1, 1, 3)));
+        assert_eq!(find([9].into_iter().chain((0..10_000).map(|n| n % 3)).chain([8, 7])), Some((1, 3, 3333)));
+        assert_eq!(find((0..64).map(|n| n % 16)), Some((0, 16, 4)));
+        assert_eq!(find((0..340).map(|n| n % 17)), None, "a period longer than the finder's memory");
+    }
+
+    #[test]
+    fn the_longest_repetition_wins() {
+        let two_runs = [1; 5].into_iter().chain([7]).chain([2; 9]).chain([8]).chain([3; 4]);
+        assert_eq!(find(two_runs), Some((6, 1, 9)));
+    }
+
+    #[test]
+    fn addresses_of_zero_do_not_match_the_empty_memory() {
+        assert_eq!(find([0, 0]), None);
+        assert_eq!(find([0, 0, 0]), Some((0, 1, 3)));
+    }
+}

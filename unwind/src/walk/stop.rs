@@ -1,0 +1,73 @@
+//! Why a walk ended.
+
+use core::fmt;
+
+/// Why a walk ended. Only [`EndOfStack`](Self::EndOfStack) says that nothing is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StopReason {
+    /// The regular end: a null frame pointer.
+    EndOfStack,
+    /// A frame record whose return address lies in the first page.
+    NullReturnAddress,
+    /// A frame pointer that is not a multiple of eight.
+    Misaligned(u64),
+    /// A frame pointer at or below its callee's: a cycle, or not a frame pointer.
+    NotAscending(u64),
+    /// A frame pointer above the stack.
+    OutOfBounds(u64),
+    /// Memory that cannot be read, or that was not copied.
+    Unreadable(u64),
+    /// A return address in memory that holds no code: not a frame.
+    NotCode(u64),
+    /// The step limit.
+    Limit,
+}
+
+impl StopReason {
+    /// A stable number and the address it is about (zero if none), for storing.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub const fn code(self) -> (u8, u64) {
+        match self {
+            Self::EndOfStack => (1, 0),
+            Self::NullReturnAddress => (2, 0),
+            Self::Misaligned(address) => (3, address),
+            Self::NotAscending(address) => (4, address),
+            Self::OutOfBounds(address) => (5, address),
+            Self::Unreadable(address) => (6, address),
+            Self::NotCode(address) => (7, address),
+            Self::Limit => (8, 0),
+        }
+    }
+
+    /// The inverse of [`code`](Self::code).
+    pub const fn from_code(code: u8, address: u64) -> Option<Self> {
+        Some(match code {
+            1 => Self::EndOfStack,
+            2 => Self::NullReturnAddress,
+            3 => Self::Misaligned(address),
+            4 => Self::NotAscending(address),
+            5 => Self::OutOfBounds(address),
+            6 => Self::Unreadable(address),
+            7 => Self::NotCode(address),
+            8 => Self::Limit,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EndOfStack => write!(f, "end of stack"),
+            Self::NullReturnAddress => write!(f, "null return address"),
+            Self::Misaligned(fp) => write!(f, "misaligned frame pointer {fp:#x}"),
+            Self::NotAscending(fp) => write!(f, "frame pointer {fp:#x} is not above its callee's"),
+            Self::OutOfBounds(fp) => write!(f, "frame pointer {fp:#x} is outside the stack"),
+            Self::Unreadable(address) => write!(f, "unreadable memory at {address:#x}"),
+            Self::NotCode(pc) => write!(f, "return address {pc:#x} is not in code"),
+            Self::Limit => write!(f, "step limit reached"),
+        }
+    }
+}
