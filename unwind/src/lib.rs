@@ -2,7 +2,12 @@
 #![no_std]
 
 pub mod images;
+#[cfg(target_os = "linux")]
+pub mod init;
 pub mod memory;
 pub mod rule;
+pub mod snapshot;
+pub mod suspend;
 mod sys;
+pub mod threads;
 pub mod walk;

@@ -41,8 +41,7 @@ impl ImageTable {
         let mut filled = 0usize;
         // Skipping what is left of a line that is longer than the buffer.
         let mut skipping = false;
-        loop {
-            let Some(free) = buffer.get_mut(filled..) else { break };
+        while let Some(free) = buffer.get_mut(filled..) {
             let read = match maps.read(free) {
                 Ok(0) => break,
                 Ok(read) => read,

@@ -85,10 +85,10 @@ mod tests {
     fn page_before_a_hole() -> u64 {
         let two = sys::map_wiped_on_fork(2 * PAGE as usize).unwrap();
         unsafe extern "C" {
-            fn munmap(address: *mut u8, length: usize) -> i32;
+            fn munmap(address: usize, length: usize) -> i32;
         }
         // SAFETY: the second page of the mapping made above, which nothing else refers to.
-        assert_eq!(unsafe { munmap((two + PAGE as usize) as *mut u8, PAGE as usize) }, 0);
+        assert_eq!(unsafe { munmap(two + PAGE as usize, PAGE as usize) }, 0);
         two as u64
     }
 

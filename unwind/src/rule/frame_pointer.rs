@@ -60,7 +60,7 @@ impl FramePointer {
         if fp == 0 {
             return Err(StopReason::EndOfStack);
         }
-        if fp % Self::WORD != 0 {
+        if !fp.is_multiple_of(Self::WORD) {
             return Err(StopReason::Misaligned(fp));
         }
         if fp < bounds.low {

@@ -1,0 +1,64 @@
+//! One thread of a snapshot.
+
+use crate::suspend::SuspendError;
+use crate::threads::{ThreadFacts, ThreadId};
+use crate::walk::{StopReason, Summary};
+use freezeframe_arch::Registers;
+
+/// How a thread was held while its registers and stack were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Stopped by a signal, all the while: for so many nanoseconds.
+    Signal {
+        /// From the start of its handler to the release.
+        held_ns: u64,
+    },
+    /// Stopped by a signal, but it went on before the copy was complete: the stack may be torn.
+    Torn,
+    /// Not held: it is the thread that captured.
+    Itself,
+    /// Not held, and so without registers and frames.
+    Not(SuspendError),
+}
+
+/// One thread: what the kernel says of it, its registers, and which frames of the snapshot are its.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadCapture {
+    /// Its id.
+    pub thread: ThreadId,
+    /// What was known of it before it was stopped.
+    pub facts: ThreadFacts,
+    /// How it was held.
+    pub held: Held,
+    /// Its registers, if it was held.
+    pub registers: Option<Registers>,
+    /// The end of its stack, exclusive; zero if that is not known.
+    pub stack_end: u64,
+    /// How many copies through the kernel its stack took.
+    pub copies: u32,
+    /// It had gone on by the time it was stopped: what was to be captured was over.
+    pub moved: bool,
+    /// What its frames are; see [`View::frames`](super::View::frames).
+    pub summary: Summary,
+    pub(super) first_frame: usize,
+}
+
+impl ThreadCapture {
+    pub(super) const EMPTY: Self = Self {
+        thread: ThreadId(0),
+        facts: ThreadFacts::UNKNOWN,
+        held: Held::Not(SuspendError::Gone),
+        registers: None,
+        stack_end: 0,
+        copies: 0,
+        moved: false,
+        summary: Summary {
+            kept: 0,
+            omitted_after: 0,
+            omitted: 0,
+            repeat: None,
+            stop: StopReason::EndOfStack,
+        },
+        first_frame: 0,
+    };
+}

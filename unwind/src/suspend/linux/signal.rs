@@ -1,0 +1,134 @@
+//! The target's side: the signal handler, and its place among the program's handlers.
+
+use super::handshake::{Shared, shared, state};
+use crate::sys::{self, Errno, KernelSigaction};
+use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use freezeframe_arch::linux::{UCONTEXT_SIZE_NATIVE, from_ucontext};
+use freezeframe_arch::{Architecture, Registers};
+
+const SA_RESTORER: u64 = 0x0400_0000;
+
+/// Our signal, and the action that was there before ours. Written once, before the handler is installed.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static EARLIER_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+static EARLIER_FLAGS: AtomicU64 = AtomicU64::new(0);
+
+/// Whose handler the signal has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handler {
+    Ours,
+    Other,
+}
+
+/// The signal of the handshake.
+pub(super) fn number() -> i32 {
+    SIGNAL.load(Ordering::Relaxed)
+}
+
+/// Puts our handler in the place of the one that `signal` has, which is called for signals that are not ours. It is
+/// never taken away again: a signal that arrives late would meet the default action.
+pub(super) fn install(signal: i32) -> Result<(), Errno> {
+    // SAFETY: nothing is replaced.
+    let earlier = unsafe { sys::signal_action(signal, None) }?;
+    EARLIER_HANDLER.store(earlier.handler, Ordering::Relaxed);
+    EARLIER_FLAGS.store(earlier.flags, Ordering::Relaxed);
+    SIGNAL.store(signal, Ordering::Release);
+    let flags = (libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK) as u32 as u64;
+    let ours = KernelSigaction {
+        handler: handler as *const () as usize,
+        flags: flags | SA_RESTORER,
+        restorer: freezeframe_asm::signal_return(),
+        // Nothing may interrupt a thread that stands still.
+        mask: u64::MAX,
+    };
+    // SAFETY: the handler is written for any point of any thread.
+    unsafe { sys::signal_action(signal, Some(&ours)) }.map(drop)
+}
+
+/// Asks the kernel whose handler would run.
+pub(super) fn current_handler() -> Handler {
+    // SAFETY: nothing is replaced.
+    match unsafe { sys::signal_action(number(), None) } {
+        Ok(action) if action.handler == handler as *const () as usize => Handler::Ours,
+        _ => Handler::Other,
+    }
+}
+
+/// A request for this thread is answered whoever sent the signal: a pending one swallows ours, and where the kernel has
+/// no queue entry left (`RLIMIT_SIGPENDING`) ours arrives without its sender. One that is not surely ours goes on to the
+/// earlier handler.
+///
+/// # Signal safety
+/// Touches nothing of the thread's: no TLS, no `errno` (system calls are raw), about 500 bytes of its stack.
+extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let answered = shared().is_some_and(|shared| {
+        // SAFETY: the third argument of such a handler is a ucontext of at least this size.
+        let bytes = unsafe { core::slice::from_raw_parts(context.cast::<u8>(), UCONTEXT_SIZE_NATIVE) };
+        from_ucontext(Architecture::NATIVE, bytes).is_ok_and(|registers| answer(shared, registers))
+    });
+    if !(answered && may_be_ours(info)) {
+        call_earlier(signal, info, context);
+    }
+}
+
+/// Whether a signal may come from this process's `tgkill`: it says so, or its sender got lost.
+fn may_be_ours(info: *mut libc::siginfo_t) -> bool {
+    // SAFETY: the kernel gives a handler with SA_SIGINFO a valid siginfo; for these codes its second part begins with
+    // the sender's process id.
+    let (code, sender) = unsafe { ((*info).si_code, info.cast::<i32>().add(4).read()) };
+    match code {
+        libc::SI_TKILL => sender == sys::getpid(),
+        libc::SI_USER => sender == 0,
+        _ => false,
+    }
+}
+
+/// Answers a request for the calling thread: fills in the registers and stands still. False if there is none.
+fn answer(shared: &Shared, registers: Registers) -> bool {
+    let request = shared.word.load(Ordering::Acquire);
+    if request & state::MASK != state::REQUEST || shared.target.load(Ordering::Relaxed) != sys::gettid() {
+        return false;
+    }
+    let to = |state| request ^ state::REQUEST ^ state;
+    let swap = |from, to| shared.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    if swap(request, to(state::FILLING)).is_err() {
+        return false;
+    }
+    shared.stopped_at.store(sys::monotonic(), Ordering::Relaxed);
+    // SAFETY: in FILLING the target owns the registers.
+    unsafe { (*shared.registers.get()).write(registers) };
+    let deadline = shared.deadline.load(Ordering::Relaxed);
+    if swap(to(state::FILLING), to(state::PARKED)).is_err() {
+        // Abandoned meanwhile: say that the registers are free again.
+        shared.word.store(to(state::IDLE), Ordering::Release);
+        return true;
+    }
+    sys::futex_wake_all(&shared.word);
+    while shared.word.load(Ordering::Acquire) == to(state::PARKED) {
+        let timed_out =
+            sys::futex_wait_until(&shared.word, to(state::PARKED), deadline) == Err(Errno(libc::ETIMEDOUT));
+        if timed_out && swap(to(state::PARKED), to(state::EXPIRED)).is_ok() {
+            break;
+        }
+    }
+    true
+}
+
+/// Hands a signal that is not ours to the handler that was there before. The default action is not taken: for the
+/// default signal, SIGURG, it is to do nothing.
+fn call_earlier(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let earlier = EARLIER_HANDLER.load(Ordering::Relaxed);
+    if earlier == libc::SIG_DFL || earlier == libc::SIG_IGN {
+        return;
+    }
+    if EARLIER_FLAGS.load(Ordering::Relaxed) & libc::SA_SIGINFO as u64 != 0 {
+        // SAFETY: the program installed this address as a handler of this form.
+        let call: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+            unsafe { core::mem::transmute(earlier) };
+        call(signal, info, context);
+    } else {
+        // SAFETY: the program installed this address as a handler of this form.
+        let call: extern "C" fn(i32) = unsafe { core::mem::transmute(earlier) };
+        call(signal);
+    }
+}

@@ -1,0 +1,235 @@
+//! Threads by `/proc/self/task`, with raw system calls only.
+
+use super::{RunState, SystemCall, ThreadFacts, ThreadId, ThreadName};
+use crate::sys::{self, Errno};
+use core::ffi::CStr;
+
+/// Why the threads could not be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadsError(i32);
+
+impl core::fmt::Display for ThreadsError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "/proc/self/task cannot be read (error {}); is /proc mounted?", self.0)
+    }
+}
+
+impl core::error::Error for ThreadsError {}
+
+/// The calling thread.
+///
+/// # Signal safety
+/// Safe: one `gettid`.
+pub fn current() -> ThreadId {
+    ThreadId(sys::gettid())
+}
+
+/// Lists the threads of this process in `out` and returns how many there are, which may be more than fit. The kernel
+/// lists them from the oldest to the newest, the main thread first.
+///
+/// # Errors
+/// `/proc/self/task` cannot be opened or read.
+///
+/// # Signal safety
+/// Safe: `openat`, `getdents64`, `close`; about 2 KiB of stack.
+pub fn list(out: &mut [ThreadId]) -> Result<usize, ThreadsError> {
+    let directory = sys::open(c"/proc/self/task").map_err(|error| ThreadsError(error.0))?;
+    let mut buffer = [0u8; 2048];
+    let mut count = 0usize;
+    loop {
+        let read = directory.directory_entries(&mut buffer).map_err(|error| ThreadsError(error.0))?;
+        if read == 0 {
+            return Ok(count);
+        }
+        let mut entries = buffer.get(..read).unwrap_or(&[]);
+        while let Some((name, rest)) = first_entry(entries) {
+            entries = rest;
+            // `.` and `..` are not numbers.
+            let Some(tid) = sys::decimal(name) else { continue };
+            if let Some(slot) = out.get_mut(count) {
+                *slot = ThreadId(tid as i32);
+            }
+            count = count.saturating_add(1);
+        }
+    }
+}
+
+/// The name in the first `linux_dirent64` of `entries`, and the entries after it.
+fn first_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
+    const RECORD_LENGTH: usize = 16;
+    const NAME: usize = 19;
+    let length: [u8; 2] = *entries.get(RECORD_LENGTH..)?.first_chunk()?;
+    let length = usize::from(u16::from_le_bytes(length));
+    Some((entries.get(NAME..length)?, entries.get(length..)?))
+}
+
+/// What the kernel says of a thread of this process. To be asked before the thread is stopped: a signal ends the wait
+/// that it would tell of.
+///
+/// # Signal safety
+/// Safe: `openat`, `read`, `close` three times, `clock_gettime`; about 1 KiB of stack.
+pub fn facts(thread: ThreadId) -> ThreadFacts {
+    let mut facts = ThreadFacts { cpu_ns: cpu_time(thread), ..ThreadFacts::UNKNOWN };
+    let mut buffer = [0u8; 512];
+    if let Ok(name) = read(thread, b"comm", &mut buffer) {
+        facts.name = ThreadName::new(name.strip_suffix(b"\n").unwrap_or(name));
+    }
+    if let Ok(stat) = read(thread, b"stat", &mut buffer) {
+        // proc(5): state is field 3, utime 14, stime 15; counted here from the state.
+        let field = |index| sys::field_after_last_paren(stat, index);
+        facts.state =
+            field(0).and_then(|f| f.first()).map_or(RunState::Unknown, |l| RunState::from_letter(*l));
+        facts.user_ticks = field(11).and_then(sys::decimal).unwrap_or(0);
+        facts.system_ticks = field(12).and_then(sys::decimal).unwrap_or(0);
+    }
+    if let Ok(call) = read(thread, b"syscall", &mut buffer) {
+        facts.system_call = parse_system_call(call);
+    }
+    facts
+}
+
+/// CPU time by the thread's own clock, whose id the kernel derives from the thread's (`CPUCLOCK_PERTHREAD | SCHED`).
+fn cpu_time(thread: ThreadId) -> u64 {
+    const PER_THREAD_SCHED: i32 = 6;
+    sys::clock(!thread.0 << 3 | PER_THREAD_SCHED)
+}
+
+/// `number 0x… (six arguments) sp pc`, or `running`, or `-1 sp pc` for a wait outside system calls.
+fn parse_system_call(text: &[u8]) -> Option<SystemCall> {
+    let mut fields = text.split(u8::is_ascii_whitespace);
+    let number = sys::decimal(fields.next()?)? as u32;
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        *argument = sys::hexadecimal(fields.next()?)?;
+    }
+    Some(SystemCall { number, arguments })
+}
+
+/// Whether a thread has `signal` blocked; none if that cannot be read.
+pub(crate) fn blocks_signal(thread: ThreadId, signal: i32) -> Option<bool> {
+    let mut buffer = [0u8; 2048];
+    let status = read(thread, b"status", &mut buffer).ok()?;
+    let blocked = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"SigBlk:"))?;
+    let set = sys::hexadecimal(blocked.trim_ascii())?;
+    Some(set & sys::signal_set(signal) != 0)
+}
+
+/// Reads `/proc/self/task/<thread>/<file>`.
+fn read<'a>(thread: ThreadId, file: &[u8], buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let mut path = Path { bytes: [0; 48], length: 0 };
+    path.push(b"/proc/self/task/");
+    path.push_decimal(thread.0.max(0) as u32);
+    path.push(b"/");
+    path.push(file);
+    sys::open(path.terminated()).and_then(|file| file.read_to_end(buffer))
+}
+
+/// A short path, always terminated: the last byte is never written.
+struct Path {
+    bytes: [u8; 48],
+    length: usize,
+}
+
+impl Path {
+    fn push(&mut self, part: &[u8]) {
+        let end = self.length.saturating_add(part.len());
+        if end < self.bytes.len()
+            && let Some(room) = self.bytes.get_mut(self.length..end)
+        {
+            room.copy_from_slice(part);
+            self.length = end;
+        }
+    }
+
+    fn push_decimal(&mut self, number: u32) {
+        let mut digits = [0u8; 10];
+        let mut rest = number;
+        let mut used = 0usize;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            used = used.saturating_add(1);
+            if rest == 0 {
+                break;
+            }
+        }
+        self.push(digits.get(digits.len().saturating_sub(used)..).unwrap_or(&[]));
+    }
+
+    fn terminated(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::sync::mpsc;
+    use std::vec::Vec;
+
+    #[test]
+    fn paths_are_built_for_every_id() {
+        for number in [0, 1, 9, 10, 4_194_304, i32::MAX as u32, u32::MAX] {
+            let mut path = Path { bytes: [0; 48], length: 0 };
+            path.push(b"/proc/self/task/");
+            path.push_decimal(number);
+            path.push(b"/syscall");
+            assert_eq!(path.terminated().to_str().unwrap(), std::format!("/proc/self/task/{number}/syscall"));
+        }
+        let mut path = Path { bytes: [0; 48], length: 0 };
+        path.push(&[b'a'; 48]);
+        assert_eq!(path.terminated(), c"", "what does not fit is left out whole");
+    }
+
+    #[test]
+    fn a_started_thread_is_listed_with_its_name_and_its_wait() {
+        let (send_tid, receive_tid) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("waits (R) here".into()).spawn(move || {
+            send_tid.send(current()).unwrap();
+            let _ = ended.recv();
+        });
+        let tid = receive_tid.recv().unwrap();
+        let mut ids = [ThreadId(0); 1024];
+        let count = list(&mut ids).unwrap();
+        assert!(ids[..count].contains(&tid) && ids[..count].contains(&current()));
+        assert_eq!(ids[0].0 as u32, std::process::id(), "the main thread comes first");
+        assert!(list(&mut []).unwrap() >= 2, "the count does not depend on the room");
+
+        // It goes to sleep in its own time.
+        let asleep = (0..1000).map(|_| facts(tid)).find(|facts| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            facts.state == RunState::Sleeping && facts.system_call.is_some()
+        });
+        let facts = asleep.expect("the thread waits for its channel");
+        assert_eq!(facts.name.bytes(), b"waits (R) here");
+        assert_eq!(facts.system_call.map(|call| i64::from(call.number)), Some(libc::SYS_futex));
+        assert_eq!(blocks_signal(tid, libc::SIGURG), Some(false));
+        drop(end);
+        thread.unwrap().join().unwrap();
+        assert_eq!(super::facts(tid).state, RunState::Unknown, "gone");
+    }
+
+    #[test]
+    fn cpu_time_advances_with_work_and_agrees_with_the_ticks() {
+        let before = facts(current());
+        let mut sum = Vec::new();
+        while facts(current()).user_ticks + facts(current()).system_ticks
+            < before.user_ticks + before.system_ticks + 5
+        {
+            sum.push(sum.len());
+        }
+        let spent = facts(current()).cpu_ns - before.cpu_ns;
+        assert!((20_000_000..10_000_000_000).contains(&spent), "five ticks of 10 ms took {spent} ns");
+    }
+
+    #[test]
+    fn what_the_kernel_prints_for_a_thread_outside_system_calls_is_not_one() {
+        assert_eq!(parse_system_call(b"running\n"), None);
+        assert_eq!(parse_system_call(b"-1 0x7ffc 0x7f00\n"), None);
+        let futex = b"202 0x1 0x80 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f00\n";
+        let expected = SystemCall { number: 202, arguments: [1, 0x80, 2, 0, 0, 0xffff_ffff] };
+        assert_eq!(parse_system_call(futex), Some(expected));
+    }
+}

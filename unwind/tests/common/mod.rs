@@ -1,0 +1,137 @@
+//! Threads to capture, and who may capture when.
+#![allow(dead_code)]
+
+use freezeframe_unwind::init::{Config, init};
+use freezeframe_unwind::suspend::{Patience, Suspender};
+use freezeframe_unwind::threads::{RunState, ThreadId, current, facts};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Long enough that only a hang reaches it, however loaded the machine is.
+pub(crate) const PATIENT: Patience =
+    Patience { stop_within_ns: 20_000_000_000, hold_at_most_ns: 20_000_000_000 };
+
+/// Tests share one process and so one handshake: they take turns.
+pub(crate) fn turn() -> (MutexGuard<'static, ()>, Suspender) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let guard = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    (guard, init(Config::default()).unwrap())
+}
+
+/// A thread that runs until this is dropped.
+pub(crate) struct Target {
+    pub(crate) id: ThreadId,
+    /// Counted up by a thread that spins.
+    pub(crate) turns: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().unwrap();
+        thread.thread().unpark();
+        thread.join().unwrap();
+    }
+}
+
+fn start(name: &str, body: impl FnOnce(&AtomicBool, &AtomicU64) + Send + 'static) -> Target {
+    let (stop, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (send, receive) = mpsc::channel();
+    let shared = (stop.clone(), turns.clone());
+    let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+        send.send(current()).unwrap();
+        body(&shared.0, &shared.1);
+    });
+    Target { id: receive.recv().unwrap(), turns, stop, thread: Some(thread.unwrap()) }
+}
+
+/// Burns a processor in [`spin_inner`], called by [`spin_outer`].
+pub(crate) fn spinning() -> Target {
+    let target = start("spins", spin_outer);
+    while target.turns.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    target
+}
+
+#[inline(never)]
+pub(crate) fn spin_outer(stop: &AtomicBool, turns: &AtomicU64) {
+    spin_inner(stop, turns);
+    black_box(());
+}
+
+#[inline(never)]
+pub(crate) fn spin_inner(stop: &AtomicBool, turns: &AtomicU64) {
+    while !stop.load(Ordering::Relaxed) {
+        turns.fetch_add(1, Ordering::Relaxed);
+        // Most of the time is spent here, in no function that this one calls.
+        let mut n = 0;
+        while n < 10_000 {
+            // SAFETY: does nothing; keeps the loop.
+            unsafe { std::arch::asm!("nop") };
+            n += 1;
+        }
+    }
+    black_box(());
+}
+
+/// Sleeps in a futex.
+pub(crate) fn parked() -> Target {
+    let target = start("is parked", |stop, _| {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::park();
+        }
+    });
+    asleep(target.id);
+    target
+}
+
+/// Waits until a thread sleeps.
+pub(crate) fn asleep(thread: ThreadId) {
+    while facts(thread).state != RunState::Sleeping {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Recurses `depth` deep in [`recurse`], then is parked.
+pub(crate) fn deep(depth: u64) -> Target {
+    let body = move |stop: &AtomicBool, turns: &AtomicU64| {
+        black_box(recurse(depth, stop, turns));
+    };
+    let (stop, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (send, receive) = mpsc::channel();
+    let shared = (stop.clone(), turns.clone());
+    let builder = std::thread::Builder::new().name("is deep".into()).stack_size(64 << 20);
+    let thread = builder.spawn(move || {
+        send.send(current()).unwrap();
+        body(&shared.0, &shared.1);
+    });
+    let target = Target { id: receive.recv().unwrap(), turns, stop, thread: Some(thread.unwrap()) };
+    while target.turns.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    asleep(target.id);
+    target
+}
+
+#[inline(never)]
+pub(crate) fn recurse(depth: u64, stop: &AtomicBool, turns: &AtomicU64) -> u64 {
+    if depth == 0 {
+        turns.store(1, Ordering::Relaxed);
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::park();
+        }
+        return 0;
+    }
+    black_box(recurse(depth - 1, stop, turns)) + 1
+}
+
+/// Whether `pc` lies near the start of the function at `function`. A function next to it may be as near.
+pub(crate) fn is_in(pc: u64, function: usize) -> bool {
+    (function as u64..function as u64 + 512).contains(&pc)
+}

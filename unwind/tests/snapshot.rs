@@ -1,0 +1,145 @@
+//! Snapshots of real threads.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{Target, deep, is_in, parked, recurse, spin_inner, spin_outer, spinning, turn};
+use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::rule::Trust;
+use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
+use freezeframe_unwind::threads::{ThreadId, current};
+use freezeframe_unwind::walk::Depth;
+
+struct Storage {
+    images: ImageTable,
+    snapshot: Snapshot<256, 8192>,
+}
+
+fn patient<'a>() -> Options<'a> {
+    let patience = common::PATIENT;
+    let defaults = Options::default();
+    Options { first_patience: patience, other_patience: patience, all_within_ns: 60_000_000_000, ..defaults }
+}
+
+fn storage() -> Box<Storage> {
+    let mut storage = Box::new(Storage { images: ImageTable::new(), snapshot: Snapshot::new() });
+    storage.images.refresh().unwrap();
+    storage
+}
+
+fn find(storage: &Storage, id: ThreadId) -> (ThreadCapture, Vec<u64>) {
+    let view = storage.snapshot.view();
+    let thread = *view.threads.iter().find(|thread| thread.thread == id).expect("the thread is listed");
+    let frames = view.frames(&thread);
+    assert_eq!(frames.first().map(|frame| frame.trust), Some(Trust::Context));
+    assert!(frames.windows(2).all(|pair| pair[0].sp < pair[1].sp), "stack pointers ascend");
+    (thread, frames.iter().map(|frame| frame.address.lookup()).collect())
+}
+
+#[test]
+fn each_thread_has_its_own_frames() {
+    let (_turn, suspender) = turn();
+    let (spins, parks): (Target, Target) = (spinning(), parked());
+    let mut storage = storage();
+    let (inner, outer) = (spin_inner as *const () as usize, spin_outer as *const () as usize);
+    // Until it is stopped in its own loop, not in the little that it calls.
+    let stopped = (0..1000).find_map(|_| {
+        let Storage { images, snapshot } = &mut *storage;
+        snapshot.capture(&suspender, images, &patient()).unwrap();
+        let (thread, frames) = find(&storage, spins.id);
+        (is_in(frames[0], inner) && is_in(frames[1], outer)).then_some((thread, frames))
+    });
+    let (thread, frames) = stopped.expect("the loop and its caller");
+    assert!(matches!(thread.held, Held::Signal { .. }) && thread.copies >= 1);
+    assert_eq!(thread.registers.unwrap().pc(), frames[0]);
+    let (_, frames) = find(&storage, parks.id);
+    assert!(!frames.iter().any(|pc| is_in(*pc, inner)));
+    assert!(frames.len() > 3, "from the futex out to the thread's start: {frames:#x?}");
+    let (own, frames) = find(&storage, current());
+    assert_eq!(own.held, Held::Itself);
+    let test = each_thread_has_its_own_frames as *const () as u64;
+    assert!(frames.iter().any(|pc| (test..test + 4096).contains(pc)), "this test is on its own stack");
+    let view = storage.snapshot.view();
+    assert_eq!(view.threads[0].thread.0 as u32, std::process::id(), "the main thread comes first");
+    assert_eq!((view.dropped_threads, view.threads.iter().filter(|t| t.moved).count()), (0, 0));
+    assert!(view.started_ns < view.ended_ns);
+}
+
+#[test]
+fn who_is_first_who_is_left_out_and_whether_it_goes_on_is_the_callers_choice() {
+    let (_turn, suspender) = turn();
+    let (one, two) = (parked(), parked());
+    let mut storage = storage();
+    let Storage { images, snapshot } = &mut *storage;
+    let exclude = [one.id, current()];
+    let options = Options { first: Some(two.id), exclude: &exclude, still: &|| false, ..patient() };
+    snapshot.capture(&suspender, images, &options).unwrap();
+    let threads = snapshot.view().threads;
+    assert_eq!(threads[0].thread, two.id);
+    assert_eq!(threads[1].thread.0 as u32, std::process::id());
+    assert!(!threads.iter().any(|thread| exclude.contains(&thread.thread)));
+    assert!(threads[0].moved && !threads[1..].iter().any(|thread| thread.moved), "asked of the first only");
+}
+
+#[test]
+fn a_stack_deeper_than_the_window_is_counted_exactly() {
+    let (_turn, suspender) = turn();
+    let target = deep(20_000);
+    let mut storage = storage();
+    let Storage { images, snapshot } = &mut *storage;
+    let first_depth = Depth { innermost: 20, outermost: 40 };
+    snapshot
+        .capture(&suspender, images, &Options { first: Some(target.id), first_depth, ..patient() })
+        .unwrap();
+    let (thread, frames) = find(&storage, target.id);
+    let summary = thread.summary;
+    assert_eq!((summary.kept, summary.omitted_after), (60, 20));
+    let repeat = summary.repeat.expect("a recursion repeats");
+    // The innermost of the 20,001 calls has parked, so it stands at another place, and so does the outermost caller.
+    assert_eq!((repeat.period, repeat.times), (1, 20_000));
+    let returns_to_itself = frames[19];
+    assert!(is_in(returns_to_itself, recurse as *const () as usize));
+    let kept = frames.iter().filter(|pc| **pc == returns_to_itself).count() as u64;
+    assert_eq!(kept + summary.omitted, 20_000);
+    assert!(thread.copies > 1, "more than one window of 64 KiB");
+    assert!(matches!(thread.held, Held::Signal { .. }));
+}
+
+#[test]
+fn when_there_is_no_room_the_first_thread_is_served_best_and_the_rest_is_counted() {
+    let (_turn, suspender) = turn();
+    let target = deep(100);
+    let _others: Vec<Target> = (0..6).map(|_| parked()).collect();
+    let mut images = Box::new(ImageTable::new());
+    images.refresh().unwrap();
+    let mut snapshot = Box::new(Snapshot::<5, 40>::new());
+    snapshot.capture(&suspender, &images, &Options { first: Some(target.id), ..patient() }).unwrap();
+    let view = snapshot.view();
+    assert!(view.dropped_threads >= 3, "at least eight threads, room for five");
+    let kept: Vec<usize> = view.threads.iter().map(|thread| thread.summary.kept).collect();
+    if view.threads[0].thread == target.id {
+        assert_eq!(kept[0], 20, "half of the frames: {kept:?}");
+        assert!(view.threads[0].summary.omitted > 80);
+    }
+    assert!(kept.iter().all(|kept| *kept > 0) && kept.iter().sum::<usize>() <= 40, "{kept:?}");
+    for thread in view.threads {
+        assert_eq!(view.frames(thread).len(), thread.summary.kept);
+    }
+}
+
+#[test]
+fn a_capture_that_runs_out_of_time_lists_what_it_could_not_stop() {
+    let (_turn, suspender) = turn();
+    let _targets: Vec<Target> = (0..3).map(|_| parked()).collect();
+    let mut storage = storage();
+    let Storage { images, snapshot } = &mut *storage;
+    snapshot.capture(&suspender, images, &Options { all_within_ns: 0, ..patient() }).unwrap();
+    let view = snapshot.view();
+    assert!(view.threads.len() >= 4);
+    for thread in view.threads.iter().filter(|thread| thread.thread != current()) {
+        assert!(
+            matches!(thread.held, Held::Not(_)) && thread.registers.is_none() && thread.summary.kept == 0
+        );
+        assert!(!thread.facts.name.bytes().is_empty(), "its name and state are there all the same");
+    }
+}
