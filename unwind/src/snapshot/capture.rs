@@ -96,17 +96,21 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
         self.list(options)?;
         let me = threads::current();
         let threads = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
-        for thread in &mut *threads {
-            thread.facts = threads::facts(thread.thread);
-        }
-
         let mut session = suspender.session();
         let give_up = started_ns.saturating_add(options.all_within_ns);
         let mut taker =
             Taker { images, pac: self.head.pac, memory: ProcessMemory::new(), stack: &mut self.stack };
-        let mut left = threads.len();
-        for (index, thread) in threads.iter_mut().enumerate() {
+        for index in 0..threads.len() {
             let first = index == 0;
+            // The first thread does not wait for what is asked about the others, and theirs is all asked before the
+            // first of them is stopped: stopping one can wake another.
+            match index {
+                0 => learn_facts(threads.get_mut(..1)),
+                1 => learn_facts(threads.get_mut(1..)),
+                _ => {}
+            }
+            let left = threads.len().saturating_sub(index);
+            let Some(thread) = threads.get_mut(index) else { break };
             let (depth, mut patience) = match first {
                 true => (options.first_depth, options.first_patience),
                 false => (options.other_depth, options.other_patience),
@@ -130,7 +134,6 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
             }
             // What this thread did not need is the next one's.
             self.head.frames = self.head.frames.saturating_add(thread.summary.kept);
-            left = left.saturating_sub(1);
         }
         drop(session);
         self.head.ended_ns = sys::monotonic();
@@ -156,6 +159,12 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
             }
         }
         Ok(())
+    }
+}
+
+fn learn_facts(threads: Option<&mut [ThreadCapture]>) {
+    for thread in threads.unwrap_or(&mut []) {
+        thread.facts = threads::facts(thread.thread);
     }
 }
 

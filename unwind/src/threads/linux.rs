@@ -67,14 +67,12 @@ fn first_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
 /// that it would tell of.
 ///
 /// # Signal safety
-/// Safe: `openat`, `read`, `close` three times, `clock_gettime`; about 1 KiB of stack.
+/// Safe: `openat`, `read`, `close` twice, `clock_gettime`; about 1 KiB of stack.
 pub fn facts(thread: ThreadId) -> ThreadFacts {
     let mut facts = ThreadFacts { cpu_ns: cpu_time(thread), ..ThreadFacts::UNKNOWN };
     let mut buffer = [0u8; 512];
-    if let Ok(name) = read(thread, b"comm", &mut buffer) {
-        facts.name = ThreadName::new(name.strip_suffix(b"\n").unwrap_or(name));
-    }
     if let Ok(stat) = read(thread, b"stat", &mut buffer) {
+        facts.name = name_in_stat(stat).map_or(ThreadName::EMPTY, ThreadName::new);
         // proc(5): state is field 3, utime 14, stime 15; counted here from the state.
         let field = |index| sys::field_after_last_paren(stat, index);
         facts.state =
@@ -86,6 +84,13 @@ pub fn facts(thread: ThreadId) -> ThreadFacts {
         facts.system_call = parse_system_call(call);
     }
     facts
+}
+
+/// The name stands between the first `(` and the last `)`.
+fn name_in_stat(stat: &[u8]) -> Option<&[u8]> {
+    let start = stat.iter().position(|byte| *byte == b'(')?.checked_add(1)?;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    stat.get(start..end)
 }
 
 /// CPU time by the thread's own clock, whose id the kernel derives from the thread's (`CPUCLOCK_PERTHREAD | SCHED`).

@@ -1,0 +1,94 @@
+//! What a record says beside its threads.
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A run loop that did not turn.
+    Freeze = 1,
+}
+
+/// How a freeze was noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Strategy {
+    /// By the run loop's activities.
+    RunLoop = 1,
+    /// By a ping that was not answered.
+    Ping = 2,
+}
+
+/// What happened when. Times are nanoseconds of the monotonic clock unless they say otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Identifies the record.
+    pub uuid: [u8; 16],
+    /// What the record is about.
+    pub kind: Kind,
+    /// How it was noticed.
+    pub strategy: Strategy,
+    /// Which part of the program was watched.
+    pub component: &'a str,
+    /// The last activity of the run loop, a `CFRunLoopActivity` value; zero for a ping.
+    pub activity: u8,
+    /// When it was detected, by the wall clock: nanoseconds since 1970.
+    pub wall_ns: u64,
+    /// The last sign of life: the last transition of the run loop, or when the ping was sent.
+    pub started_ns: u64,
+    /// When the watcher found the threshold passed.
+    pub detected_ns: u64,
+    /// How much of the time between does not count, because the watcher was stopped or starved itself.
+    pub discounted_ns: u64,
+    /// One timeout.
+    pub interval_ns: u64,
+    /// How many timeouts in a row make a freeze.
+    pub misses: u32,
+    /// Ticks that came too late to count, since the monitor was started.
+    pub late_ticks: u64,
+    /// How often the watcher has woken up since it was started.
+    pub wakeups: u64,
+    /// The boot, as in `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: [u8; 16],
+    /// The process.
+    pub process: Process<'a>,
+    /// The machine.
+    pub system: System<'a>,
+}
+
+/// Which process it was. Strings are bytes as the system gives them, mostly UTF-8.
+#[derive(Clone, Copy, Debug)]
+pub struct Process<'a> {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent's id.
+    pub parent: u32,
+    /// Its parent's name.
+    pub parent_name: &'a [u8],
+    /// When it began, in clock ticks since the boot.
+    pub start_ticks: u64,
+    /// Its name.
+    pub name: &'a [u8],
+    /// The path of its executable.
+    pub path: &'a [u8],
+    /// The program's identifier, as the program tells it.
+    pub app: &'a str,
+    /// The program's version, as the program tells it.
+    pub version: &'a str,
+    /// Whether a debugger was attached at the start.
+    pub debugged: bool,
+}
+
+/// Which machine it was.
+#[derive(Clone, Copy, Debug)]
+pub struct System<'a> {
+    /// The operating system's name and version.
+    pub os: &'a [u8],
+    /// The kernel's release.
+    pub kernel: &'a [u8],
+    /// The hardware's model.
+    pub model: &'a [u8],
+    /// Processors.
+    pub cores: u32,
+    /// Bytes in a page.
+    pub page_bytes: u32,
+}

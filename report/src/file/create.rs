@@ -1,0 +1,131 @@
+//! Making a file: under another name, with every block allocated and written, and then all at once under its own.
+//!
+//! A store into a hole of a mapped file raises SIGBUS when the disk is full; so there are no holes. On btrfs even written
+//! blocks are copied on writing, unless that is switched off while the file is empty.
+
+use super::FileError;
+use super::mapped::Size;
+use crate::layout::{FIRST_SLOT, MAGIC, MAJOR, MINOR, PAGE, SECOND_SUPERBLOCK, Superblock, crc};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Makes the file at `path`, locked. None if there is one already.
+pub(super) fn create(path: &Path, size: Size) -> Result<Option<OwnedFd>, FileError> {
+    let bytes = size.file_bytes();
+    let temporary = Temporary::new(path)?;
+    let file = &temporary.file;
+    super::mapped::lock(file, &temporary.path)?;
+    let no_space = |action| {
+        move |error| match error {
+            Errno::NOSPC | Errno::DQUOT => FileError::NoSpace { path: path.to_owned(), bytes },
+            error => FileError::system(path, action)(error),
+        }
+    };
+    // Where the file system knows no such flag, it needs none.
+    if let Ok(flags) = rustix::fs::ioctl_getflags(file) {
+        let _ = rustix::fs::ioctl_setflags(file, flags | IFlags::NOCOW);
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        // Writing allocates too.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+        Err(error) => return Err(no_space("allocate")(error)),
+    }
+    write_all(file, &vec![0; FIRST_SLOT], 0).map_err(no_space("write"))?;
+    let block = superblock(size);
+    for at in [0, SECOND_SUPERBLOCK] {
+        write_all(file, &block, at as u64).map_err(no_space("write"))?;
+    }
+    let zeros = vec![0; size.stride as usize];
+    for slot in 0..u64::from(size.slots) {
+        let at = FIRST_SLOT as u64 + slot * u64::from(size.stride);
+        write_all(file, &zeros, at).map_err(no_space("write"))?;
+    }
+    temporary.rename(path)
+}
+
+fn superblock(size: Size) -> Vec<u8> {
+    let mut block = Vec::with_capacity(size_of::<Superblock>());
+    block.extend(MAGIC);
+    block.extend(MAJOR.to_le_bytes());
+    block.extend(MINOR.to_le_bytes());
+    block.extend(size.slots.to_le_bytes());
+    block.extend(size.stride.to_le_bytes());
+    block.extend([0; 4]);
+    block.extend(size.file_bytes().to_le_bytes());
+    block.extend(uuid::Uuid::new_v4().as_bytes());
+    block.extend([0; 12]);
+    block.extend(crc(&[&block]).to_le_bytes());
+    block
+}
+
+fn write_all(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(file, bytes, at) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                at += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A file that goes away unless it gets its name.
+struct Temporary {
+    file: OwnedFd,
+    path: PathBuf,
+}
+
+impl Temporary {
+    fn new(path: &Path) -> Result<Self, FileError> {
+        let name = path.file_name().ok_or_else(|| FileError::NotAFile(path.to_owned()))?;
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}", uuid::Uuid::new_v4().simple()));
+        let temporary = path.with_file_name(hidden);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(FileError::system(path, "create"))?;
+        Ok(Self { file, path: temporary })
+    }
+
+    /// Gives the file its name, unless that is taken.
+    fn rename(self, path: &Path) -> Result<Option<OwnedFd>, FileError> {
+        let renamed = match rustix::fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
+            // A file system without that flag: a hard link does not replace either.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::linkat(CWD, &self.path, CWD, path, AtFlags::empty()).inspect(|()| {
+                    let _ = rustix::fs::unlink(&self.path);
+                })
+            }
+            result => result,
+        };
+        match renamed {
+            Ok(()) => {
+                let file = self.file.try_clone().map_err(|error| FileError::System {
+                    path: path.to_owned(),
+                    action: "open",
+                    error,
+                })?;
+                Ok(Some(file))
+            }
+            Err(Errno::EXIST) => Ok(None),
+            Err(error) => Err(FileError::system(path, "create")(error)),
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // After a rename there is nothing under this name any more.
+        let _ = rustix::fs::unlink(&self.path);
+    }
+}
+
+const _: () =
+    assert!(FIRST_SLOT >= SECOND_SUPERBLOCK + size_of::<Superblock>() && FIRST_SLOT.is_multiple_of(PAGE));

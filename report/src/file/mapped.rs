@@ -1,0 +1,154 @@
+//! A file that is open for writing records.
+
+use super::{FileError, create::create};
+use crate::layout::{FIRST_SLOT, MAX_FILE_BYTES, MAX_SLOTS, MAX_STRIDE, MIN_SLOTS, PAGE};
+use crate::read::{Geometry, read_geometry};
+use crate::ring::{Owner, Ring};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+/// How large a file to make. A file that exists keeps its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// How many records it can hold; two more are reserved: one for a crash, one for a freeze when all others are
+    /// unread.
+    pub slots: u32,
+    /// Bytes of a slot: a multiple of 4,096.
+    pub stride: u32,
+}
+
+impl Default for Size {
+    /// Room for eight records of 256 KiB each, and the two that are reserved.
+    fn default() -> Self {
+        Self { slots: 10, stride: 256 * 1024 }
+    }
+}
+
+impl Size {
+    pub(super) fn file_bytes(self) -> u64 {
+        FIRST_SLOT as u64 + u64::from(self.slots) * u64::from(self.stride)
+    }
+
+    fn check(self) -> Result<(), FileError> {
+        if !(MIN_SLOTS..=MAX_SLOTS).contains(&self.slots) {
+            return Err(FileError::Size(format!(
+                "{} slots, allowed are {MIN_SLOTS} to {MAX_SLOTS}",
+                self.slots
+            )));
+        }
+        let stride = self.stride as usize;
+        if !stride.is_multiple_of(PAGE) || stride < 2 * PAGE || self.stride > MAX_STRIDE {
+            let what = "allowed are multiples of 4,096 from 8,192 to 64 Mi";
+            return Err(FileError::Size(format!("slots of {stride} bytes, {what}")));
+        }
+        if self.file_bytes() > MAX_FILE_BYTES {
+            return Err(FileError::Size(format!("{} bytes, allowed is 1 GiB", self.file_bytes())));
+        }
+        Ok(())
+    }
+}
+
+/// A report file that this process, and no other, writes to.
+///
+/// ```
+/// use freezeframe_report::file::{FileError, ReportFile, Size};
+/// use freezeframe_report::ring::Owner;
+/// # let directory = std::env::temp_dir().join(format!("freezeframe-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// let path = directory.join("freezes.ffr");
+/// let owner = Owner { pid: std::process::id(), start_ticks: 0, boot_id: [0; 16] };
+/// let file = ReportFile::open(&path, Size::default(), owner)?;
+/// assert!(matches!(ReportFile::open(&path, Size::default(), owner), Err(FileError::InUse(_))));
+/// assert_eq!(file.ring().dropped(), Some(0));
+/// # std::fs::remove_dir_all(&directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ReportFile {
+    ring: Ring,
+    path: PathBuf,
+    map: memmap2::MmapRaw,
+    /// Holds the lock.
+    _file: OwnedFd,
+}
+
+impl ReportFile {
+    /// Opens the file at `path` for writing, and makes it if there is none: mode 0600, every block allocated. Records
+    /// that it holds stay.
+    ///
+    /// # Errors
+    /// The path is not a report file of this user's that this version can write, another monitor has it, or there is no
+    /// space for a new one. Nothing that exists is changed then.
+    pub fn open(path: &Path, size: Size, owner: Owner) -> Result<Self, FileError> {
+        size.check()?;
+        let (file, geometry) = match open_existing(path)? {
+            Some(existing) => existing,
+            None => match create(path, size)? {
+                Some(file) => (file, Geometry { slots: size.slots as usize, stride: size.stride as usize }),
+                // Another process was faster.
+                None => open_existing(path)?.ok_or_else(|| FileError::InUse(path.to_owned()))?,
+            },
+        };
+        let bytes = geometry.file_bytes();
+        let map = memmap2::MmapOptions::new()
+            .len(bytes)
+            .populate()
+            .map_raw(&file)
+            .map_err(|error| FileError::System { path: path.to_owned(), action: "map", error })?;
+        let base = NonNull::new(map.as_mut_ptr()).ok_or_else(|| FileError::NotAFile(path.to_owned()))?;
+        // SAFETY: the mapping is page-aligned, has the geometry's size and lives as long as the ring, in `map`; the lock
+        // keeps other writers away.
+        let ring = unsafe { Ring::new(base, geometry.slots, geometry.stride, owner) };
+        Ok(Self { ring, path: path.to_owned(), map, _file: file })
+    }
+
+    /// The slots.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// The path that the file was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes what is mapped to the disk, so that it survives a power failure. May take long: not while anything waits.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&self) -> std::io::Result<()> {
+        self.map.flush()
+    }
+}
+
+/// Opens and locks a file that exists. None if there is nothing at `path`.
+fn open_existing(path: &Path) -> Result<Option<(OwnedFd, Geometry)>, FileError> {
+    // Non-blocking, so that a pipe in place of the file does not make this wait.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::ISDIR | Errno::NXIO) => return Err(FileError::NotAFile(path.to_owned())),
+        Err(error) => return Err(FileError::system(path, "open")(error)),
+    };
+    let status = rustix::fs::fstat(&file).map_err(FileError::system(path, "examine"))?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        return Err(FileError::NotAFile(path.to_owned()));
+    }
+    if status.st_uid != rustix::process::geteuid().as_raw() || status.st_nlink > 1 {
+        return Err(FileError::NotOurs(path.to_owned()));
+    }
+    let geometry = read_geometry(path, &file, status.st_size as u64)?;
+    lock(&file, path)?;
+    Ok(Some((file, geometry)))
+}
+
+pub(super) fn lock(file: &OwnedFd, path: &Path) -> Result<(), FileError> {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        Errno::WOULDBLOCK => FileError::InUse(path.to_owned()),
+        error => FileError::system(path, "lock")(error),
+    })
+}

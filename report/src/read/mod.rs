@@ -1,0 +1,18 @@
+//! Reading a report file. Nothing in it is believed: every offset is bounded, every checksum compared, and a record is
+//! called complete only if all of it is.
+
+mod cursor;
+mod decode;
+mod geometry;
+mod record;
+mod report;
+mod slot;
+mod writer;
+
+pub(crate) use geometry::{Geometry, read_geometry};
+pub use record::{
+    Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Stop, Symbol,
+    SystemCall, SystemInfo, Thread, Threshold, Times,
+};
+pub use record::{HeldInfo, ProcessInfo};
+pub use report::{Report, Torn};

@@ -1,0 +1,123 @@
+//! A whole file.
+
+use super::decode::decode;
+use super::geometry::{Geometry, read_at, read_geometry};
+use super::record::Record;
+use super::slot;
+use super::writer::is_alive;
+use crate::file::FileError;
+use crate::layout::{COUNTERS, Counters, FIRST_SLOT, PAYLOAD, SlotState};
+use core::mem::offset_of;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// The unread records of a report file.
+#[derive(Debug)]
+pub struct Report {
+    /// The records, by age.
+    pub records: Vec<Record>,
+    /// Slots of whose record nothing can be believed.
+    pub torn: Vec<Torn>,
+    /// How many records found no place; none if that count is damaged.
+    pub dropped: Option<u32>,
+}
+
+/// A slot of whose record nothing can be believed.
+#[derive(Debug)]
+pub struct Torn {
+    /// The slot.
+    pub slot: usize,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl Report {
+    /// Reads all that can be read of the file at `path`. It may be written to meanwhile.
+    ///
+    /// # Errors
+    /// The path is not a report file that this version can read. A damaged record is no error: it is marked.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let file = open_file(path)?;
+        let status = rustix::fs::fstat(&file).map_err(FileError::system(path, "examine"))?;
+        if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+            return Err(FileError::NotAFile(path.to_owned()));
+        }
+        let geometry = read_geometry(path, &file, status.st_size as u64)?;
+        let failed = FileError::system(path, "read");
+        let mut report =
+            Self { records: Vec::new(), torn: Vec::new(), dropped: dropped(&file).map_err(&failed)? };
+        let mut bytes = Vec::new();
+        for index in 0..geometry.slots {
+            copy_slot(&file, geometry, index, &mut bytes).map_err(&failed)?;
+            report.add_slot(index, &bytes);
+        }
+        report.records.sort_by_key(|record| record.sequence);
+        Ok(report)
+    }
+
+    fn add_slot(&mut self, index: usize, bytes: &[u8]) {
+        let slot = match slot::read(bytes) {
+            Ok(None) => return,
+            Ok(Some(slot)) => slot,
+            Err(what) => return self.torn.push(Torn { slot: index, what }),
+        };
+        let alive = is_alive(&slot.owner);
+        // Its writer is at work.
+        if alive && slot.state == SlotState::Writing {
+            return;
+        }
+        match decode(&slot, index, alive) {
+            Some(record) => self.records.push(record),
+            None => {
+                let mut what = slot.faults.join("; ");
+                if what.is_empty() {
+                    what = "it does not say what it is about".into();
+                }
+                self.torn.push(Torn { slot: index, what });
+            }
+        }
+    }
+
+    /// Whether every record is complete.
+    pub fn is_whole(&self) -> bool {
+        self.torn.is_empty() && self.records.iter().all(|record| record.complete)
+    }
+}
+
+fn open_file(path: &Path) -> Result<OwnedFd, FileError> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NXIO) => Err(FileError::NotAFile(path.to_owned())),
+        result => result.map_err(FileError::system(path, "open")),
+    }
+}
+
+/// Copies as much of a slot as its header says. One that changes meanwhile is copied again; one that keeps changing is
+/// given up on as it is: its checksums will tell.
+fn copy_slot(file: &OwnedFd, geometry: Geometry, index: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
+    let at = (FIRST_SLOT + index * geometry.stride) as u64;
+    for _ in 0..3 {
+        out.resize(PAYLOAD, 0);
+        let read = read_at(file, out, at)?;
+        out.truncate(read);
+        let payload = slot::payload_bytes(out).min(geometry.stride - PAYLOAD);
+        out.resize(PAYLOAD + payload, 0);
+        let read = read_at(file, &mut out[PAYLOAD..], at + PAYLOAD as u64)?;
+        out.truncate(PAYLOAD + read);
+        let mut again = [0; 16];
+        read_at(file, &mut again, at)?;
+        if slot::stamp(&again) == slot::stamp(out) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The count of dropped records, which is stored with its complement.
+fn dropped(file: &OwnedFd) -> Result<Option<u32>, Errno> {
+    let mut word = [0; 8];
+    read_at(file, &mut word, (COUNTERS + offset_of!(Counters, dropped)) as u64)?;
+    Ok(crate::ring::checked_count(u64::from_le_bytes(word)))
+}

@@ -1,0 +1,288 @@
+//! Claiming, writing and committing slots.
+
+use super::Owner;
+use crate::layout::{
+    self, COUNTERS, CRASH_SLOT, Counters, FIRST_SLOT, LIVE_CELLS, LiveCell, Outcome, PAYLOAD, RESERVE_SLOT,
+    SEALED, SECTION_HEADER, SlotHeader, SlotState,
+};
+use core::mem::offset_of;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Why a record was not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingError {
+    /// Every slot holds an unread record. The record was counted as dropped.
+    Full,
+    /// The record has more bytes than a slot.
+    TooLarge,
+}
+
+impl core::fmt::Display for RingError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Full => "every slot of the report file holds an unread record",
+            Self::TooLarge => "the record is larger than a slot of the report file",
+        })
+    }
+}
+
+impl core::error::Error for RingError {}
+
+/// The slots of a mapped file, for one writing process.
+#[derive(Debug)]
+pub struct Ring {
+    base: NonNull<u8>,
+    slots: usize,
+    stride: usize,
+    owner: Owner,
+}
+
+// SAFETY: all shared words are atomics; a slot's other bytes belong to who claimed it by CAS.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+/// A slot that was claimed, and is this writer's until its record ends.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Slot {
+    index: usize,
+    sequence: u64,
+    updates: u64,
+}
+
+impl Slot {
+    /// The record's number in the file.
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+impl Ring {
+    /// The ring in memory from `base` on.
+    ///
+    /// # Safety
+    /// `base` is aligned to a page and stays mapped, readable and writable, for `FIRST_SLOT + slots × stride` bytes
+    /// while this value lives; `stride` is a multiple of a page. Other threads and processes touch it only through this
+    /// type, or read it.
+    pub const unsafe fn new(base: NonNull<u8>, slots: usize, stride: usize, owner: Owner) -> Self {
+        Self { base, slots, stride, owner }
+    }
+
+    /// How many bytes a record can have.
+    pub const fn record_bytes(&self) -> usize {
+        self.stride.saturating_sub(PAYLOAD)
+    }
+
+    /// How many records found no place since the file was made; none if the count was damaged.
+    pub fn dropped(&self) -> Option<u32> {
+        checked_count(self.counter(offset_of!(Counters, dropped)).load(Ordering::Relaxed))
+    }
+
+    fn count_dropped(&self) {
+        let counter = self.counter(offset_of!(Counters, dropped));
+        let next = |word| {
+            let count = checked_count(word).unwrap_or(0).saturating_add(1);
+            Some(u64::from(count) | u64::from(!count) << 32)
+        };
+        let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Writes a record as [`encode`](crate::encode::encode) made it, and commits it. The slot that is returned takes
+    /// the updates of its live cells.
+    ///
+    /// # Errors
+    /// There is no free slot, or it is too small.
+    ///
+    /// # Signal safety
+    /// Safe. A store into a mapped file can wait for the file system: not while a thread is held.
+    pub fn write(&self, record: &[u8]) -> Result<Slot, RingError> {
+        if record.len() > self.record_bytes() {
+            return Err(RingError::TooLarge);
+        }
+        let slot = self.claim()?;
+        let mut rest = record;
+        let mut copied = 0usize;
+        while let Some((section, after)) = first_section(rest) {
+            self.store(&slot, PAYLOAD.saturating_add(copied), section);
+            copied = copied.saturating_add(section.len());
+            let valid = self.slot_word(slot.index, offset_of!(SlotHeader, valid_bytes));
+            valid.store(copied as u32, Ordering::Release);
+            rest = after;
+        }
+        self.commit(&slot, record.get(..copied).unwrap_or(&[]));
+        Ok(slot)
+    }
+
+    /// Notes how a record's freeze goes on.
+    ///
+    /// # Signal safety
+    /// Safe, as [`write`](Self::write).
+    pub fn update(&self, slot: &mut Slot, duration_ns: u64, outcome: Outcome) {
+        slot.updates = slot.updates.saturating_add(1);
+        let mut cell = [0u8; size_of::<LiveCell>()];
+        put(&mut cell, offset_of!(LiveCell, update), &slot.updates.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, sequence), &slot.sequence.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, duration_ns), &duration_ns.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, outcome), &(outcome as u32).to_le_bytes());
+        seal(&mut cell, 0);
+        let [even, odd] = LIVE_CELLS;
+        self.store(slot, if slot.updates.is_multiple_of(2) { even } else { odd }, &cell);
+    }
+
+    /// Frees the slot of a committed or abandoned record that was read. False if it holds another record by now.
+    pub fn consume(&self, index: usize, sequence: u64) -> bool {
+        if index >= self.slots || self.sequence_of(index) != sequence {
+            return false;
+        }
+        let state = self.slot_word(index, offset_of!(SlotHeader, state));
+        self.hide_payload(index);
+        [SlotState::Committed, SlotState::Writing].into_iter().any(|from| {
+            let swap = state.compare_exchange(
+                from as u32,
+                SlotState::Consumed as u32,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            swap.is_ok()
+        })
+    }
+
+    fn claim(&self) -> Result<Slot, RingError> {
+        let claim = |index: usize, from: SlotState| {
+            let state = self.slot_word(index, offset_of!(SlotHeader, state));
+            let to = SlotState::Writing as u32;
+            if from == SlotState::Committed {
+                self.hide_payload(index);
+            }
+            state
+                .compare_exchange(from as u32, to, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+                .then_some(index)
+        };
+        let general = RESERVE_SLOT.saturating_add(1)..self.slots;
+        let free = |index| claim(index, SlotState::Empty).or_else(|| claim(index, SlotState::Consumed));
+        let found = general.into_iter().find_map(free).or_else(|| free(RESERVE_SLOT));
+        // The reserve slot's record gives way to a later one, once its freeze is over.
+        let found = found.or_else(|| {
+            let over = self.latest_outcome(RESERVE_SLOT) != Some(Outcome::Ongoing as u32)
+                || !self.written_by_owner(RESERVE_SLOT);
+            let taken = over.then(|| claim(RESERVE_SLOT, SlotState::Committed)).flatten();
+            self.count_dropped();
+            taken
+        });
+        let index = found.ok_or(RingError::Full)?;
+        let counter = self.counter(offset_of!(Counters, sequence));
+        let sequence = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let slot = Slot { index, sequence, updates: 0 };
+
+        self.store_header(&slot, self.header(&slot));
+        // The old record's cells must not speak for the new one.
+        LIVE_CELLS.into_iter().for_each(|cell| self.store(&slot, cell, &[0; size_of::<LiveCell>()]));
+        Ok(slot)
+    }
+
+    /// A slot's header before the commit, without its checksum.
+    fn header(&self, slot: &Slot) -> [u8; size_of::<SlotHeader>()] {
+        let mut header = [0u8; size_of::<SlotHeader>()];
+        put(&mut header, offset_of!(SlotHeader, pid), &self.owner.pid.to_le_bytes());
+        put(&mut header, offset_of!(SlotHeader, sequence), &slot.sequence.to_le_bytes());
+        put(&mut header, offset_of!(SlotHeader, start_ticks), &self.owner.start_ticks.to_le_bytes());
+        put(&mut header, offset_of!(SlotHeader, boot_id), &self.owner.boot_id);
+        header
+    }
+
+    fn commit(&self, slot: &Slot, payload: &[u8]) {
+        let mut header = self.header(slot);
+        put(&mut header, offset_of!(SlotHeader, payload_bytes), &(payload.len() as u32).to_le_bytes());
+        put(&mut header, offset_of!(SlotHeader, payload_crc), &layout::crc(&[payload]).to_le_bytes());
+        self.store_header(slot, header);
+        let state = self.slot_word(slot.index, offset_of!(SlotHeader, state));
+        state.store(SlotState::Committed as u32, Ordering::Release);
+    }
+
+    /// The sealed part: the state and the count of valid bytes change by themselves.
+    fn store_header(&self, slot: &Slot, mut header: [u8; size_of::<SlotHeader>()]) {
+        seal(&mut header, SEALED);
+        self.store(slot, SEALED, header.get(SEALED..).unwrap_or(&[]));
+    }
+
+    /// Before a slot becomes free to claim: a writer that dies right after its claim must not leave the old payload
+    /// behind as the valid part of a new one. A committed record is read by its length, so it stays readable.
+    fn hide_payload(&self, index: usize) {
+        self.slot_word(index, offset_of!(SlotHeader, valid_bytes)).store(0, Ordering::Release);
+    }
+
+    fn sequence_of(&self, index: usize) -> u64 {
+        let low = self.slot_word(index, offset_of!(SlotHeader, sequence)).load(Ordering::Acquire);
+        let high = self.slot_word(index, offset_of!(SlotHeader, sequence) + 4).load(Ordering::Acquire);
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    fn written_by_owner(&self, index: usize) -> bool {
+        let ticks = self.slot_word(index, offset_of!(SlotHeader, start_ticks)).load(Ordering::Relaxed);
+        let pid = self.slot_word(index, offset_of!(SlotHeader, pid)).load(Ordering::Relaxed);
+        (pid, ticks) == (self.owner.pid, self.owner.start_ticks as u32)
+    }
+
+    /// The outcome in the newer of a slot's live cells.
+    fn latest_outcome(&self, index: usize) -> Option<u32> {
+        let word = |cell: usize, field: usize| {
+            self.slot_word(index, cell.saturating_add(field)).load(Ordering::Relaxed)
+        };
+        let newest = LIVE_CELLS.into_iter().max_by_key(|cell| word(*cell, offset_of!(LiveCell, update)))?;
+        Some(word(newest, offset_of!(LiveCell, outcome)))
+    }
+
+    fn counter(&self, field: usize) -> &AtomicU64 {
+        // SAFETY: the counters lie in the first page, aligned; `new`'s caller vouches for the mapping.
+        unsafe { self.base.add(COUNTERS).add(field).cast().as_ref() }
+    }
+
+    /// A word of a slot's first page. `index` is below the number of slots and `offset` below a page.
+    fn slot_word(&self, index: usize, offset: usize) -> &AtomicU32 {
+        let at =
+            FIRST_SLOT.saturating_add(index.min(self.slots.saturating_sub(1)).saturating_mul(self.stride));
+        let offset = offset.min(PAYLOAD) & !3;
+        // SAFETY: `at` is the start of a slot, which has at least a page; `new`'s caller vouches for the mapping.
+        unsafe { self.base.add(at).add(offset).cast().as_ref() }
+    }
+
+    /// Copies bytes into a claimed slot; what would reach beyond it is not copied.
+    fn store(&self, slot: &Slot, offset: usize, bytes: &[u8]) {
+        if offset.saturating_add(bytes.len()) > self.stride || slot.index >= self.slots {
+            return;
+        }
+        let at = FIRST_SLOT.saturating_add(slot.index.saturating_mul(self.stride)).saturating_add(offset);
+        // SAFETY: inside the slot, as checked; the slot is this writer's, and `bytes` is no part of the mapping.
+        unsafe { self.base.add(at).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+}
+
+const _: () = assert!(CRASH_SLOT == 0 && RESERVE_SLOT == 1, "claim() takes the slots behind these two");
+
+/// The number in a count that is stored below its complement; none if they do not fit. All zero is zero.
+pub(crate) const fn checked_count(word: u64) -> Option<u32> {
+    let (count, complement) = (word as u32, (word >> 32) as u32);
+    if word == 0 || count == !complement { Some(count) } else { None }
+}
+
+/// The first section of a record and what follows it.
+fn first_section(record: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length: [u8; 4] = *record.get(4..)?.first_chunk()?;
+    let end = SECTION_HEADER.checked_add(u32::from_le_bytes(length) as usize)?;
+    record.split_at_checked(end)
+}
+
+fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(room) = at.checked_add(bytes.len()).and_then(|end| out.get_mut(at..end)) {
+        room.copy_from_slice(bytes);
+    }
+}
+
+/// Puts the checksum of the bytes from `from` on into the last four.
+fn seal(out: &mut [u8], from: usize) {
+    let end = out.len().saturating_sub(size_of::<u32>());
+    let crc = layout::crc(&[out.get(from..end).unwrap_or(&[])]);
+    put(out, end, &crc.to_le_bytes());
+}

@@ -1,0 +1,35 @@
+//! Names from a file, made harmless for a terminal.
+
+use std::fmt;
+
+/// Text without control characters: an escape sequence in a thread's name must not reach the terminal as one.
+pub(super) struct Clean<'a>(pub(super) &'a str);
+
+impl fmt::Display for Clean<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Control characters, and those that change the direction of text.
+        let harmful = |c: char| {
+            c.is_control()
+                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        if !self.0.contains(harmful) {
+            return f.pad(self.0);
+        }
+        let clean: String = self.0.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect();
+        f.pad(&clean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clean;
+
+    #[test]
+    fn escape_sequences_and_direction_marks_become_visible() {
+        assert_eq!(
+            Clean("a\u{1b}[31mb\nc\u{9b}\u{202e}d").to_string(),
+            "a\u{fffd}[31mb\u{fffd}c\u{fffd}\u{fffd}d"
+        );
+        assert_eq!(format!("{:<6}|", Clean("naïve")), "naïve |");
+    }
+}

@@ -1,0 +1,82 @@
+//! One line a record.
+
+use super::clean::Clean;
+use crate::read::{Record, RecordOutcome, RecordStrategy};
+
+/// A duration with the unit that suits it, to three digits: `12.3 µs`, `502 ms`, `1.20 s`.
+pub fn duration(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let digits = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+impl RecordOutcome {
+    /// One word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ongoing => "ongoing",
+            Self::Recovered => "recovered",
+            Self::Killed => "killed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl RecordStrategy {
+    /// One word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RunLoop => "run-loop",
+            Self::Ping => "ping",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// `1  2026-11-30T17:00:00Z  recovered  502 ms  main (run-loop)  program [pid]  the innermost frame of the program's own`.
+pub fn list_line(record: &Record) -> String {
+    let (name, pid) =
+        record.process.as_ref().map_or(("?", 0), |process| (process.name.as_str(), process.pid));
+    let wall = record.times.wall.get(..19).unwrap_or(&record.times.wall);
+    let culprit = culprit(record).map_or_else(String::new, |name| format!("  in {}", Clean(name)));
+    let torn = if record.complete { "" } else { "  INCOMPLETE" };
+    format!(
+        "{:>4}  {wall}  {:<9}  {:>8}  {} ({})  {} [{pid}]{culprit}{torn}",
+        record.sequence,
+        record.outcome.name(),
+        duration(record.duration_ns),
+        Clean(&record.component),
+        record.strategy.name(),
+        Clean(name),
+    )
+}
+
+/// The innermost function of the watched thread that lies in the program itself and belongs to no runtime.
+fn culprit(record: &Record) -> Option<&str> {
+    let path = record.process.as_ref().map(|process| process.path.as_str())?;
+    let own = |frame: &&crate::read::Frame| record.image(frame).is_some_and(|image| image.path == path);
+    let names = record.watched()?.frames.iter().filter(own).filter_map(|frame| frame.symbol.as_ref());
+    let runtime = ["std::", "core::", "alloc::", "<core::", "<alloc::", "<std::"];
+    let mut names = names.map(|symbol| symbol.name.as_str());
+    names.find(|name| !runtime.iter().any(|prefix| name.starts_with(prefix)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_keep_three_digits() {
+        let all = [999, 1_000, 12_345, 999_499, 250_000_000, 1_204_000_000, 125_000_000_000].map(duration);
+        assert_eq!(all, ["999 ns", "1.00 µs", "12.3 µs", "999 µs", "250 ms", "1.20 s", "125 s"]);
+    }
+}
