@@ -1,0 +1,89 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Sees a frozen run loop while it is frozen, and says what it was doing.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 a torn record was met."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Freezes a run loop on purpose, and shows the report
+    Demo(DemoArguments),
+    /// Lists the records of a report file, one a line
+    List(ListArguments),
+    /// Shows a record of a report file
+    Show(ShowArguments),
+}
+
+/// The demo is a run loop that scrolls a table. Every tenth row blocks for 500 ms.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// How the loop is watched
+    #[arg(long, value_enum, default_value_t = Strategy::RunLoop)]
+    pub(crate) strategy: Strategy,
+    /// What blocks
+    #[arg(long, value_enum, default_value_t = Cause::Compute)]
+    pub(crate) cause: Cause,
+    /// The report file: made if there is none, added to if there is [default: a new one in the temporary folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// How many rows to scroll through
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rows: u32,
+    /// No colour, even on a terminal
+    #[arg(long)]
+    pub(crate) no_color: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Strategy {
+    /// By its activities
+    RunLoop,
+    /// By pings
+    Ping,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Cause {
+    /// Computing
+    Compute,
+    /// Sleeping
+    Sleep,
+    /// Waiting for a lock that another thread holds
+    Lock,
+    /// Reading from a pipe that stays empty
+    Io,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// The report file
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The report file
+    pub(crate) file: PathBuf,
+    /// Which record, by its number in the list [default: the latest]
+    #[arg(long, value_name = "N")]
+    pub(crate) record: Option<u64>,
+    /// As JSON, with every field
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The registers of every thread, not only of the one that was watched
+    #[arg(long)]
+    pub(crate) all_registers: bool,
+    /// No colour, even on a terminal
+    #[arg(long)]
+    pub(crate) no_color: bool,
+}

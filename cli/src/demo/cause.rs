@@ -1,0 +1,88 @@
+//! The ways in which the demo's table blocks. Each is a function of its own, to be found in the report.
+
+use crate::arguments::Cause;
+use std::hint::black_box;
+use std::io::{Read, Write, pipe};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// How long a slow row blocks.
+pub(crate) const BLOCKED_FOR: Duration = Duration::from_millis(500);
+
+/// Blocks in one way.
+#[derive(Debug)]
+pub(crate) struct Blocker(Cause);
+
+impl Blocker {
+    pub(crate) const fn new(cause: Cause) -> Self {
+        Self(cause)
+    }
+
+    #[inline(never)]
+    pub(crate) fn block(&self) {
+        match self.0 {
+            Cause::Compute => block_by_computing(),
+            Cause::Sleep => block_by_sleeping(),
+            Cause::Lock => block_by_waiting_for_a_lock(),
+            Cause::Io => block_by_reading_a_pipe(),
+        }
+        black_box(self);
+    }
+}
+
+#[inline(never)]
+fn block_by_computing() {
+    let begun = Instant::now();
+    let mut sum = 0u64;
+    while begun.elapsed() < BLOCKED_FOR {
+        // Long between two looks at the clock: a sample hits this function, not the clock's.
+        for n in 0..1_000_000u64 {
+            sum = black_box(sum.rotate_left(5) ^ n);
+        }
+    }
+    black_box(sum);
+}
+
+#[inline(never)]
+fn block_by_sleeping() {
+    std::thread::sleep(BLOCKED_FOR);
+    black_box(());
+}
+
+#[inline(never)]
+fn block_by_waiting_for_a_lock() {
+    let lock = Arc::new(Mutex::new(()));
+    let (send, locked) = mpsc::channel();
+    let theirs = lock.clone();
+    let holder = std::thread::Builder::new().name("lock-holder".into()).spawn(move || {
+        let _guard = theirs.lock();
+        let _ = send.send(());
+        std::thread::sleep(BLOCKED_FOR);
+    });
+    if locked.recv().is_ok() {
+        drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    join(holder);
+}
+
+#[inline(never)]
+fn block_by_reading_a_pipe() {
+    let Ok((mut reader, mut writer)) = pipe() else { return };
+    let slow = std::thread::Builder::new().name("slow-writer".into()).spawn(move || {
+        std::thread::sleep(BLOCKED_FOR);
+        let _ = writer.write_all(b"!");
+    });
+    read_byte(&mut reader);
+    join(slow);
+}
+
+#[inline(never)]
+fn read_byte(reader: &mut impl Read) {
+    let _ = black_box(reader.read(&mut [0]));
+}
+
+fn join(thread: std::io::Result<std::thread::JoinHandle<()>>) {
+    if let Ok(thread) = thread {
+        let _ = thread.join();
+    }
+}

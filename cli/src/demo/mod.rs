@@ -1,0 +1,139 @@
+//! `freezeframe demo`: a run loop that scrolls a table, of which every tenth row blocks.
+
+mod cause;
+mod run_loop;
+mod table;
+
+use crate::arguments::{DemoArguments, Strategy};
+use crate::list::write_list;
+use crate::output::{Failure, Outcome, color, complain};
+use freezeframe_monitor::{Activity, Freeze, Monitor, Phase};
+use freezeframe_report::file::Size;
+use freezeframe_report::read::Report;
+use freezeframe_report::show::{Symbols, TextOptions, duration, write_text};
+use freezeframe_unwind::threads;
+use run_loop::RunLoop;
+use std::cell::{Cell, RefCell};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use table::Table;
+
+/// A frame at 60 Hz.
+const TURN: Duration = Duration::from_millis(16);
+
+pub(crate) fn run(arguments: &DemoArguments) -> Outcome {
+    let file = arguments.report.clone().unwrap_or_else(new_file);
+    let mut run_loop = RunLoop::new().map_err(Failure::new)?;
+    let monitor = watch(&mut run_loop, arguments, &file)?;
+    writeln!(
+        std::io::stdout(),
+        "A run loop scrolls a table of {} rows; every tenth blocks for {} ({:?}). Watched by {:?}: five timeouts of 50 ms.\n",
+        arguments.rows,
+        duration(cause::BLOCKED_FOR.as_nanos() as u64),
+        arguments.cause,
+        arguments.strategy,
+    )?;
+
+    let table = Rc::new(RefCell::new(Table::new(arguments.cause)));
+    let provoked = Rc::new(Cell::new(0));
+    schedule_row(&run_loop, table, arguments.rows, provoked.clone());
+    run_loop.run();
+
+    let statistics = monitor.statistics();
+    monitor.stop();
+    show_report(arguments, &file)?;
+    let (freezes, expected) = (statistics.freezes, provoked.get());
+    writeln!(
+        std::io::stdout(),
+        "\n{expected} freezes provoked, {freezes} detected. The report: {}",
+        file.display()
+    )?;
+    if freezes != expected {
+        return Err(Failure::Message(format!(
+            "{expected} freezes were provoked, but {freezes} were detected"
+        )));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn new_file() -> PathBuf {
+    std::env::temp_dir().join(format!("freezeframe-demo-{}.ffr", std::process::id()))
+}
+
+/// Starts the monitor in the way that was asked for.
+fn watch(run_loop: &mut RunLoop, arguments: &DemoArguments, file: &Path) -> Result<Monitor, Failure> {
+    let builder = Monitor::builder("table")
+        .app("dev.freezeframe.demo", env!("CARGO_PKG_VERSION"))
+        .report_file(file, Size::default())
+        .on_freeze(print_freeze);
+    match arguments.strategy {
+        Strategy::RunLoop => {
+            let (monitor, beacon) = builder.watch_run_loop().map_err(Failure::new)?;
+            run_loop.observe(move |activity: Activity| beacon.transition(activity));
+            Ok(monitor)
+        }
+        Strategy::Ping => builder.watch_by_ping(run_loop.handle(), threads::current()).map_err(Failure::new),
+    }
+}
+
+/// Called by the watcher, while the loop is frozen or right after.
+fn print_freeze(freeze: &Freeze<'_>) {
+    let lasted = duration(freeze.duration.as_nanos() as u64);
+    let line = match (freeze.phase, &freeze.record) {
+        (Phase::Detected, Ok(record)) => {
+            let delay = duration(freeze.detection_delay.as_nanos() as u64);
+            let number = record.map_or_else(String::new, |number| format!("; record {number}"));
+            format!("        FROZEN for {lasted}, noticed {delay} after the threshold{number}")
+        }
+        (Phase::Detected, Err(error)) => format!("        FROZEN for {lasted}, but no record: {error}"),
+        (Phase::Recovered, _) => format!("        recovered after {lasted}"),
+        (Phase::Lost, _) => format!("        not watched any more after {lasted}"),
+    };
+    // The loop goes on whether or not anybody reads this.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Scrolls one row further, and comes back for the next one.
+fn schedule_row(run_loop: &RunLoop, table: Rc<RefCell<Table>>, rows_left: u32, provoked: Rc<Cell<u64>>) {
+    run_loop.after(TURN, move |run_loop| {
+        let begun = Instant::now();
+        let row = table.borrow_mut().scroll();
+        if row.blocked {
+            provoked.set(provoked.get() + 1);
+        }
+        let took = duration(begun.elapsed().as_nanos() as u64);
+        if writeln!(std::io::stdout(), "row {:<4}{} turned in {took}", row.number, row.text).is_err() {
+            return run_loop.stop();
+        }
+        if rows_left > 1 {
+            schedule_row(run_loop, table, rows_left - 1, provoked);
+        } else {
+            run_loop.stop();
+        }
+    });
+}
+
+/// Reads the file back, as any other program would.
+fn show_report(arguments: &DemoArguments, file: &Path) -> Result<(), Failure> {
+    let mut report = Report::open(file).map_err(Failure::new)?;
+    let mut symbols = Symbols::new();
+    report.records.iter_mut().for_each(|record| symbols.name_frames(record));
+    let mut out = std::io::stdout().lock();
+    writeln!(out)?;
+    write_list(&mut out, &report)?;
+    if report.dropped != Some(0) {
+        complain("the report file is full of unread records; give another --report FILE");
+    }
+    if let Some(record) = report.records.last() {
+        writeln!(out)?;
+        write_text(
+            &mut out,
+            record,
+            TextOptions { color: color(arguments.no_color), ..TextOptions::default() },
+        )?;
+    }
+    Ok(out.flush()?)
+}

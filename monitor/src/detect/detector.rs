@@ -1,0 +1,193 @@
+//! The state machine.
+//!
+//! ```text
+//!   last transition                                                       the fifth miss: frozen
+//!      │←─ interval ─→│              │              │              │              │
+//! ─────┼──────────────┼──────────────┼──────────────┼──────────────┼──────────────┼────────▶ time
+//!      since          tick 1         tick 2         tick 3         tick 4         tick 5
+//! ```
+//!
+//! Ticks are aligned on the last transition, so that the last miss falls exactly on the threshold after it: never
+//! earlier, and only as much later as the watcher wakes up late.
+
+/// What counts as a freeze: `misses` timeouts of `interval_ns` in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// One timeout, in nanoseconds.
+    pub interval_ns: u64,
+    /// How many in a row.
+    pub misses: u32,
+}
+
+impl Threshold {
+    /// Five timeouts of 50 ms.
+    pub const DEFAULT: Self = Self { interval_ns: 50_000_000, misses: 5 };
+
+    /// The time from the last transition to the verdict, in nanoseconds.
+    pub const fn total_ns(self) -> u64 {
+        self.interval_ns.saturating_mul(self.misses as u64)
+    }
+}
+
+/// What a watcher sees of a loop when it looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// How often the loop has turned: changes with every transition. The second number changes with every resumption
+    /// after a pause.
+    pub epoch: (u64, u64),
+    /// Whether the loop should soon reach its next transition: it neither waits nor is it paused.
+    pub busy: bool,
+    /// When the last transition was.
+    pub since_ns: u64,
+}
+
+/// What a look has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The loop turns, or waits, or has not been silent for long enough.
+    Healthy,
+    /// A freeze has begun: so much time after the last sign of life.
+    Frozen {
+        /// The last sign of life.
+        started_ns: u64,
+        /// Time since then that does not count, because the watcher itself was stopped or starved.
+        discounted_ns: u64,
+    },
+    /// The freeze goes on, and has lasted that long.
+    StillFrozen {
+        /// Its duration so far.
+        duration_ns: u64,
+    },
+    /// The loop has turned again.
+    Recovered {
+        /// How long the freeze had lasted: to the transition that ended it, exact to one tick.
+        duration_ns: u64,
+    },
+    /// The loop is not watched any more; nobody knows how the freeze ends.
+    Lost {
+        /// How long it had lasted.
+        duration_ns: u64,
+    },
+}
+
+/// When to look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// At this time.
+    At(u64),
+    /// When the loop leaves its wait: it has waited for a whole tick.
+    Park,
+}
+
+/// The outcome of one look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it has shown.
+    pub verdict: Verdict,
+    /// When to look again.
+    pub next: Next,
+}
+
+/// Decides whether a loop is frozen.
+///
+/// ```
+/// use freezeframe_monitor::{Detector, Next, Reading, Threshold, Verdict};
+/// let mut detector = Detector::new(Threshold { interval_ns: 50, misses: 2 });
+/// let busy = Reading { epoch: (1, 0), busy: true, since_ns: 1000 };
+/// assert_eq!(detector.look(1000, busy).next, Next::At(1050));
+/// assert_eq!(detector.look(1050, busy).verdict, Verdict::Healthy, "one miss");
+/// assert_eq!(detector.look(1100, busy).verdict, Verdict::Frozen { started_ns: 1000, discounted_ns: 0 });
+/// let turned = Reading { epoch: (2, 0), busy: true, since_ns: 1120 };
+/// assert_eq!(detector.look(1150, turned).verdict, Verdict::Recovered { duration_ns: 120 });
+/// ```
+#[derive(Debug)]
+pub struct Detector {
+    threshold: Threshold,
+    epoch: Option<(u64, u64)>,
+    /// When the epoch began.
+    since_ns: u64,
+    /// The next tick.
+    due_ns: u64,
+    misses: u32,
+    discounted_ns: u64,
+    frozen: bool,
+    late_ticks: u64,
+}
+
+impl Detector {
+    /// A detector that has seen nothing yet.
+    pub const fn new(threshold: Threshold) -> Self {
+        Self {
+            threshold,
+            epoch: None,
+            since_ns: 0,
+            due_ns: 0,
+            misses: 0,
+            discounted_ns: 0,
+            frozen: false,
+            late_ticks: 0,
+        }
+    }
+
+    /// Ticks that came so late that they said nothing of the loop: the whole process was stopped, or starved.
+    pub const fn late_ticks(&self) -> u64 {
+        self.late_ticks
+    }
+
+    /// Changes what counts as a freeze, from the next tick on.
+    pub const fn set_threshold(&mut self, threshold: Threshold) {
+        self.threshold = threshold;
+    }
+
+    /// One look at the loop, at the time `now_ns`.
+    pub fn look(&mut self, now_ns: u64, reading: Reading) -> Step {
+        let interval = self.threshold.interval_ns.max(1);
+        if self.epoch != Some(reading.epoch) {
+            let verdict = self.ended(Verdict::Recovered { duration_ns: self.lasted(reading.since_ns) });
+            self.epoch = Some(reading.epoch);
+            self.since_ns = reading.since_ns;
+            self.due_ns = reading.since_ns.saturating_add(interval);
+            (self.misses, self.discounted_ns) = (0, 0);
+            return Step { verdict, next: Next::At(self.due_ns) };
+        }
+        if !reading.busy {
+            // No transition, and yet not busy any more: it was paused.
+            let verdict = self.ended(Verdict::Lost { duration_ns: self.lasted(now_ns) });
+            let next = if now_ns >= self.due_ns { Next::Park } else { Next::At(self.due_ns) };
+            return Step { verdict, next };
+        }
+        if now_ns < self.due_ns {
+            return Step { verdict: self.going_on(now_ns), next: Next::At(self.due_ns) };
+        }
+        let late_ns = now_ns - self.due_ns;
+        if late_ns >= interval {
+            // Whether the loop could have turned in this time is not known. What was missed before still counts.
+            self.late_ticks += 1;
+            self.discounted_ns = self.discounted_ns.saturating_add(late_ns);
+            self.due_ns = now_ns.saturating_add(interval);
+            return Step { verdict: self.going_on(now_ns), next: Next::At(self.due_ns) };
+        }
+        self.misses = self.misses.saturating_add(1);
+        self.due_ns = self.due_ns.saturating_add(interval);
+        let verdict = if !self.frozen && self.misses >= self.threshold.misses {
+            self.frozen = true;
+            Verdict::Frozen { started_ns: self.since_ns, discounted_ns: self.discounted_ns }
+        } else {
+            self.going_on(now_ns)
+        };
+        Step { verdict, next: Next::At(self.due_ns) }
+    }
+
+    /// The time from the start of the epoch that counts.
+    const fn lasted(&self, until_ns: u64) -> u64 {
+        until_ns.saturating_sub(self.since_ns).saturating_sub(self.discounted_ns)
+    }
+
+    const fn going_on(&self, now_ns: u64) -> Verdict {
+        if self.frozen { Verdict::StillFrozen { duration_ns: self.lasted(now_ns) } } else { Verdict::Healthy }
+    }
+
+    const fn ended(&mut self, how: Verdict) -> Verdict {
+        if std::mem::replace(&mut self.frozen, false) { how } else { Verdict::Healthy }
+    }
+}

@@ -1,0 +1,52 @@
+//! Notices that a run loop has stopped turning, takes the stacks while the freeze is still going on, and leaves a report
+//! in a memory-mapped file that survives a kill.
+//!
+//! ```text
+//! the loop's thread ──transition──▶ Beacon ◀──reads── watcher ──reading──▶ Detector ──verdict──▶ Recorder ─▶ file
+//!                                                        │                (pure)
+//!                                                        └──────▶ callback
+//! ```
+//!
+//! Words: an *activity* is what a run loop is about to do; the *beacon* is what the loop stores at each transition; the
+//! *watcher* is our thread; a *tick* is one of its waits; a *miss* is a tick in which a busy loop did not turn; a *freeze*
+//! is so many misses in a row.
+//!
+//! Watching a loop by its activities:
+//!
+//! ```
+//! use freezeframe_monitor::{Activity, Monitor};
+//!
+//! // On the loop's thread:
+//! let (monitor, beacon) = Monitor::builder("main").watch_run_loop()?;
+//! # let mut work = vec![1, 2, 3].into_iter();
+//! beacon.transition(Activity::Entry);
+//! loop {
+//!     beacon.transition(Activity::BeforeWaiting);
+//!     let Some(_event) = work.next() else { break };
+//!     beacon.transition(Activity::AfterWaiting);
+//!     // … handle the event …
+//! }
+//! beacon.transition(Activity::Exit);
+//! monitor.stop();
+//! # Ok::<(), freezeframe_monitor::StartError>(())
+//! ```
+
+mod activity;
+mod builder;
+mod clock;
+mod detect;
+mod facts;
+mod freeze;
+mod monitor;
+mod record;
+mod registry;
+mod semaphore;
+mod watch;
+
+pub use activity::Activity;
+pub use builder::{Builder, StartError};
+pub use detect::{Detector, Next, Reading, Step, Threshold, Verdict};
+pub use freeze::{Freeze, Phase};
+pub use monitor::{Monitor, Pause, Statistics};
+pub use semaphore::Semaphore;
+pub use watch::{Beacon, Ping, PingTarget};

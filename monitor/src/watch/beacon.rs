@@ -1,0 +1,215 @@
+//! The run-loop strategy: the loop stores where it is.
+
+use super::source::{Source, Watched};
+use crate::activity::Activity;
+use crate::clock;
+use crate::detect::Reading;
+use crate::semaphore::Semaphore;
+use freezeframe_report::encode::Strategy;
+use freezeframe_unwind::threads::ThreadId;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What the loop's thread writes and the watcher reads.
+#[derive(Debug)]
+pub(crate) struct BeaconShared {
+    /// `epoch << 8 | activity`. Written by the loop's thread only.
+    word: AtomicU64,
+    /// When the last transition was. Written before `word`: a reader that sees a new word sees its time.
+    since_ns: AtomicU64,
+    /// The watcher sleeps without a deadline until the loop leaves its wait.
+    parked: AtomicBool,
+    wake: Arc<Semaphore>,
+    thread: ThreadId,
+}
+
+impl BeaconShared {
+    pub(crate) fn new(thread: ThreadId, wake: Arc<Semaphore>) -> Self {
+        Self {
+            word: AtomicU64::new(Activity::Exit as u64),
+            since_ns: AtomicU64::new(clock::now()),
+            parked: AtomicBool::new(false),
+            wake,
+            thread,
+        }
+    }
+
+    fn store(&self, activity: Activity) {
+        let earlier = self.word.load(Ordering::Relaxed);
+        self.since_ns.store(clock::now(), Ordering::Relaxed);
+        let epoch = (earlier >> 8).wrapping_add(1);
+        self.word.store(epoch << 8 | activity as u64, Ordering::Release);
+        let was_idle = Activity::from_code(earlier as u8).is_none_or(|earlier| !earlier.is_busy());
+        // An exchange, not a load: either it sees the watcher's mark, or the watcher, whose mark is an exchange as well,
+        // sees the word stored above.
+        if was_idle && activity.is_busy() && self.parked.swap(false, Ordering::AcqRel) {
+            self.wake.post();
+        }
+    }
+}
+
+/// The loop's side of a monitor: tells where the loop is. It stays on the loop's thread.
+///
+/// A transition costs a clock read and two stores, and an exchange when it leaves the wait; no system call unless the
+/// watcher sleeps.
+#[derive(Debug)]
+pub struct Beacon {
+    shared: Arc<BeaconShared>,
+    /// The activities of the runs around the innermost one, outermost first.
+    outer: [Cell<u8>; Beacon::MAX_DEPTH],
+    depth: Cell<usize>,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Beacon {
+    /// Runs nested more deeply share the last place.
+    const MAX_DEPTH: usize = 16;
+
+    pub(crate) fn new(shared: Arc<BeaconShared>) -> Self {
+        Self { shared, outer: Default::default(), depth: Cell::new(0), _not_send: PhantomData }
+    }
+
+    /// Tells what the loop is about to do.
+    ///
+    /// A loop that runs inside a callback of another run begins with [`Activity::Entry`] and ends with
+    /// [`Activity::Exit`]; after that the outer run's activity is in force again, since its callback still goes on.
+    #[inline]
+    pub fn transition(&self, activity: Activity) {
+        match activity {
+            Activity::Entry => self.enter(),
+            Activity::Exit => self.exit(),
+            activity => self.shared.store(activity),
+        }
+    }
+
+    fn enter(&self) {
+        let depth = self.depth.get();
+        if let Some(outer) = self.outer.get(depth) {
+            outer.set(self.shared.word.load(Ordering::Relaxed) as u8);
+        }
+        self.depth.set(depth + 1);
+        self.shared.store(Activity::Entry);
+    }
+
+    fn exit(&self) {
+        // An Exit without its Entry: the beacon was made inside that run.
+        let Some(depth) = self.depth.get().checked_sub(1) else { return self.shared.store(Activity::Exit) };
+        self.depth.set(depth);
+        let outer = self.outer.get(depth).map_or(Activity::AfterWaiting as u8, Cell::get);
+        self.shared.store(Activity::from_code(outer).unwrap_or(Activity::Exit));
+    }
+}
+
+impl Drop for Beacon {
+    /// A loop whose beacon is gone is not busy.
+    fn drop(&mut self) {
+        self.shared.store(Activity::Exit);
+    }
+}
+
+impl Source for Arc<BeaconShared> {
+    fn read(&mut self, _now_ns: u64) -> Watched {
+        loop {
+            let word = self.word.load(Ordering::Acquire);
+            let since_ns = self.since_ns.load(Ordering::Acquire);
+            if self.word.load(Ordering::Acquire) == word {
+                let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
+                let reading = Reading { epoch: (word >> 8, 0), busy, since_ns };
+                return Watched { reading, activity: word as u8 };
+            }
+        }
+    }
+
+    fn unchanged(&self, watched: &Watched) -> bool {
+        self.word.load(Ordering::Acquire) >> 8 == watched.reading.epoch.0
+    }
+
+    fn park(&mut self, watched: &Watched) -> bool {
+        self.parked.swap(true, Ordering::AcqRel);
+        let idle = self.unchanged(watched);
+        if !idle {
+            self.parked.swap(false, Ordering::AcqRel);
+        }
+        idle
+    }
+
+    fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    fn strategy(&self) -> Strategy {
+        Strategy::RunLoop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beacon() -> (Beacon, Arc<BeaconShared>) {
+        let shared = Arc::new(BeaconShared::new(ThreadId(1), Arc::default()));
+        (Beacon::new(shared.clone()), shared)
+    }
+
+    #[test]
+    fn each_transition_is_a_new_epoch_with_its_own_time() {
+        let (beacon, mut shared) = beacon();
+        let before = shared.read(0);
+        assert!(!before.reading.busy);
+        let began = clock::now();
+        beacon.transition(Activity::AfterWaiting);
+        let after = shared.read(0);
+        assert_eq!(after.reading.epoch.0, before.reading.epoch.0 + 1);
+        assert!(after.reading.busy && after.activity == 64);
+        assert!((began..=clock::now()).contains(&after.reading.since_ns));
+        assert!(!shared.unchanged(&before) && shared.unchanged(&after));
+        beacon.transition(Activity::AfterWaiting);
+        assert!(!shared.unchanged(&after), "the same activity again is a turn all the same");
+    }
+
+    #[test]
+    fn the_end_of_a_nested_run_restores_the_outer_activity() {
+        let (beacon, mut shared) = beacon();
+        let mut is_busy = |beacon: &Beacon, activity| {
+            beacon.transition(activity);
+            (shared.read(0).reading.busy, shared.read(0).activity)
+        };
+        use Activity::*;
+        is_busy(&beacon, Entry);
+        is_busy(&beacon, BeforeSources);
+        is_busy(&beacon, Entry);
+        assert_eq!(is_busy(&beacon, BeforeWaiting), (false, 32));
+        assert_eq!(is_busy(&beacon, Exit), (true, 4), "the outer callback goes on");
+        assert_eq!(is_busy(&beacon, Exit), (false, 128));
+        assert_eq!(is_busy(&beacon, Exit), (false, 128), "an Exit without its Entry");
+        for _ in 0..40 {
+            is_busy(&beacon, Entry);
+        }
+        for _ in 0..39 {
+            assert!(is_busy(&beacon, Exit).0, "deeper than the beacon remembers");
+        }
+        assert!(!is_busy(&beacon, Exit).0);
+    }
+
+    #[test]
+    fn only_a_parked_watcher_is_woken_and_only_by_a_loop_that_leaves_its_wait() {
+        let (beacon, mut shared) = beacon();
+        let woken = |shared: &BeaconShared| shared.wake.wait_until(0);
+        beacon.transition(Activity::BeforeWaiting);
+        let idle = shared.read(0);
+        assert!(shared.park(&idle));
+        beacon.transition(Activity::Exit);
+        beacon.transition(Activity::BeforeWaiting);
+        assert!(!woken(&shared), "from wait to wait");
+        beacon.transition(Activity::AfterWaiting);
+        assert!(woken(&shared));
+        beacon.transition(Activity::BeforeWaiting);
+        beacon.transition(Activity::AfterWaiting);
+        assert!(!woken(&shared), "not parked any more");
+        assert!(!shared.park(&idle), "the loop has left that wait already");
+        drop(beacon);
+        assert!(!shared.read(0).reading.busy);
+    }
+}

@@ -1,0 +1,13 @@
+//! The strategies: how a watcher learns whether a loop turns.
+
+mod beacon;
+mod ping;
+mod source;
+mod watcher;
+
+pub use beacon::Beacon;
+pub(crate) use beacon::BeaconShared;
+pub(crate) use ping::PingSource;
+pub use ping::{Ping, PingTarget};
+pub(crate) use source::{Control, Source};
+pub(crate) use watcher::{Callback, Watcher};

@@ -1,0 +1,59 @@
+//! What both strategies have in common.
+
+use crate::detect::Reading;
+use crate::semaphore::Semaphore;
+use freezeframe_report::encode::Strategy;
+use freezeframe_unwind::threads::ThreadId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// What a strategy sees of the loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched {
+    pub(crate) reading: Reading,
+    /// The last activity's value; zero if the strategy does not know any.
+    pub(crate) activity: u8,
+}
+
+/// A strategy, as the watcher uses it.
+pub(crate) trait Source: Send {
+    /// Looks at the loop, and does what must be done at each look.
+    fn read(&mut self, now_ns: u64) -> Watched;
+    /// Whether the loop has not turned since `watched`. Asked while the loop's thread is held: no locks, no allocation.
+    fn unchanged(&self, watched: &Watched) -> bool;
+    /// Asks to be woken when the loop leaves its wait. False if it has done so already, or if that cannot be had.
+    fn park(&mut self, watched: &Watched) -> bool;
+    /// The thread that is watched.
+    fn thread(&self) -> ThreadId;
+    /// Which strategy this is.
+    fn strategy(&self) -> Strategy;
+}
+
+/// What a monitor's owner says to its watcher.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    pub(crate) wake: Arc<Semaphore>,
+    pub(crate) stop: AtomicBool,
+    /// How many pauses are in force.
+    pub(crate) pauses: AtomicU32,
+    /// How many pauses have ended, and when the last one did.
+    pub(crate) resumptions: AtomicU64,
+    pub(crate) resumed_ns: AtomicU64,
+    pub(crate) interval_ns: AtomicU64,
+    pub(crate) misses: AtomicU32,
+    pub(crate) wakeups: AtomicU64,
+    pub(crate) late_ticks: AtomicU64,
+    pub(crate) freezes: AtomicU64,
+}
+
+impl Control {
+    /// A strategy's reading with the pauses worked in: a paused loop is not busy, and a resumed one starts afresh.
+    pub(crate) fn with_pauses(&self, reading: Reading) -> Reading {
+        let resumptions = self.resumptions.load(Ordering::Acquire);
+        Reading {
+            epoch: (reading.epoch.0, resumptions),
+            busy: reading.busy && self.pauses.load(Ordering::Acquire) == 0,
+            since_ns: reading.since_ns.max(self.resumed_ns.load(Ordering::Acquire)),
+        }
+    }
+}
