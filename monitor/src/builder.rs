@@ -130,7 +130,7 @@ impl Builder {
     /// See [`StartError`]. Nothing is left behind then, but for a report file.
     pub fn watch_run_loop(self) -> Result<(Monitor, Beacon), StartError> {
         let control = Arc::new(Control::default());
-        let shared = Arc::new(BeaconShared::new(current(), control.wake.clone()));
+        let shared = Arc::new(BeaconShared::new(current(), control.clone()));
         let monitor = self.start(shared.clone(), control)?;
         Ok((monitor, Beacon::new(shared)))
     }

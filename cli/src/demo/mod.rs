@@ -7,6 +7,7 @@ mod table;
 use crate::arguments::{DemoArguments, Strategy};
 use crate::list::write_list;
 use crate::output::{Failure, Outcome, color, complain};
+use clap::ValueEnum;
 use freezeframe_monitor::{Activity, Freeze, Monitor, Phase};
 use freezeframe_report::file::Size;
 use freezeframe_report::read::Report;
@@ -30,11 +31,15 @@ pub(crate) fn run(arguments: &DemoArguments) -> Outcome {
     let monitor = watch(&mut run_loop, arguments, &file)?;
     writeln!(
         std::io::stdout(),
-        "A run loop scrolls a table of {} rows; every tenth blocks for {} ({:?}). Watched by {:?}: five timeouts of 50 ms.\n",
+        "A run loop scrolls a table of {} rows; every tenth blocks for {} (cause: {}).\n\
+         It is watched by {}, for five timeouts of 50 ms in a row.\n",
         arguments.rows,
         duration(cause::BLOCKED_FOR.as_nanos() as u64),
-        arguments.cause,
-        arguments.strategy,
+        name(arguments.cause),
+        match arguments.strategy {
+            Strategy::RunLoop => "its activities",
+            Strategy::Ping => "pings",
+        },
     )?;
 
     let table = Rc::new(RefCell::new(Table::new(arguments.cause)));
@@ -57,6 +62,10 @@ pub(crate) fn run(arguments: &DemoArguments) -> Outcome {
         )));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn new_file() -> PathBuf {
@@ -111,7 +120,8 @@ fn schedule_row(run_loop: &RunLoop, table: Rc<RefCell<Table>>, rows_left: u32, p
         if rows_left > 1 {
             schedule_row(run_loop, table, rows_left - 1, provoked);
         } else {
-            run_loop.stop();
+            // Another turn, in which what was posted meanwhile is done.
+            run_loop.after(TURN, RunLoop::stop);
         }
     });
 }

@@ -39,6 +39,9 @@ pub struct Reading {
     pub busy: bool,
     /// When the last transition was.
     pub since_ns: u64,
+    /// The latest long silence that is over: the loop's epoch (the first number) in which it was, and when it ended.
+    /// Without it the end of a freeze is known to one tick only.
+    pub silence: Option<(u64, u64)>,
 }
 
 /// What a look has shown.
@@ -60,7 +63,7 @@ pub enum Verdict {
     },
     /// The loop has turned again.
     Recovered {
-        /// How long the freeze had lasted: to the transition that ended it, exact to one tick.
+        /// How long the freeze had lasted: to the transition that ended it.
         duration_ns: u64,
     },
     /// The loop is not watched any more; nobody knows how the freeze ends.
@@ -93,11 +96,11 @@ pub struct Step {
 /// ```
 /// use freezeframe_monitor::{Detector, Next, Reading, Threshold, Verdict};
 /// let mut detector = Detector::new(Threshold { interval_ns: 50, misses: 2 });
-/// let busy = Reading { epoch: (1, 0), busy: true, since_ns: 1000 };
+/// let busy = Reading { epoch: (1, 0), busy: true, since_ns: 1000, silence: None };
 /// assert_eq!(detector.look(1000, busy).next, Next::At(1050));
 /// assert_eq!(detector.look(1050, busy).verdict, Verdict::Healthy, "one miss");
 /// assert_eq!(detector.look(1100, busy).verdict, Verdict::Frozen { started_ns: 1000, discounted_ns: 0 });
-/// let turned = Reading { epoch: (2, 0), busy: true, since_ns: 1120 };
+/// let turned = Reading { epoch: (9, 0), busy: true, since_ns: 1149, silence: Some((1, 1120)) };
 /// assert_eq!(detector.look(1150, turned).verdict, Verdict::Recovered { duration_ns: 120 });
 /// ```
 #[derive(Debug)]
@@ -139,11 +142,20 @@ impl Detector {
         self.threshold = threshold;
     }
 
+    /// How long the freeze that goes on has lasted; zero if none does.
+    pub const fn frozen_for(&self, now_ns: u64) -> u64 {
+        if self.frozen { self.lasted(now_ns) } else { 0 }
+    }
+
     /// One look at the loop, at the time `now_ns`.
     pub fn look(&mut self, now_ns: u64, reading: Reading) -> Step {
         let interval = self.threshold.interval_ns.max(1);
         if self.epoch != Some(reading.epoch) {
-            let verdict = self.ended(Verdict::Recovered { duration_ns: self.lasted(reading.since_ns) });
+            let end_ns = match (self.epoch, reading.silence) {
+                (Some((epoch, _)), Some((silent, end_ns))) if silent == epoch => end_ns,
+                _ => reading.since_ns,
+            };
+            let verdict = self.ended(Verdict::Recovered { duration_ns: self.lasted(end_ns) });
             self.epoch = Some(reading.epoch);
             self.since_ns = reading.since_ns;
             self.due_ns = reading.since_ns.saturating_add(interval);

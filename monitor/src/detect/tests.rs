@@ -4,52 +4,61 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// A loop whose transitions are given, and a watcher that looks exactly when it was told to, or later.
+/// A loop whose transitions are given, and a watcher that looks when it was told to.
 struct World {
     detector: Detector,
     now: u64,
     reading: Reading,
+    next: Next,
     verdicts: Vec<(u64, Verdict)>,
     looks: u32,
 }
 
 impl World {
     fn new() -> Self {
-        let reading = Reading { epoch: (0, 0), busy: false, since_ns: 0 };
-        let mut world = Self {
-            detector: Detector::new(Threshold::DEFAULT),
-            now: 0,
-            reading,
-            verdicts: Vec::new(),
-            looks: 0,
-        };
-        world.look();
+        let reading = Reading { epoch: (0, 0), busy: false, since_ns: 0, silence: None };
+        let detector = Detector::new(Threshold::DEFAULT);
+        let mut world = Self { detector, now: 0, reading, next: Next::At(0), verdicts: Vec::new(), looks: 0 };
+        world.look_at(0);
         world
     }
 
-    fn look(&mut self) -> Next {
-        self.looks += 1;
-        let step = self.detector.look(self.now, self.reading);
-        if !matches!(step.verdict, Verdict::Healthy | Verdict::StillFrozen { .. }) {
-            self.verdicts.push((self.now / MS, step.verdict));
-        }
-        step.next
+    /// One look, at a time in ms.
+    fn look_at(&mut self, now: u64) {
+        self.look(now * MS);
     }
 
-    /// Lets the watcher look on time until `at` (ms), and once then if it is parked there.
+    fn look(&mut self, now_ns: u64) {
+        self.now = now_ns;
+        self.looks += 1;
+        let step = self.detector.look(now_ns, self.reading);
+        self.next = step.next;
+        if !matches!(step.verdict, Verdict::Healthy | Verdict::StillFrozen { .. }) {
+            self.verdicts.push((now_ns / MS, step.verdict));
+        }
+    }
+
+    /// Every look that is due up to `at`, in ms.
     fn run_until(&mut self, at: u64) {
-        while let Next::At(next) = self.look()
-            && next <= at * MS
+        while let Next::At(due) = self.next
+            && due <= at * MS
         {
-            self.now = self.now.max(next);
+            self.look(due.max(self.now));
         }
         self.now = at * MS;
     }
 
+    /// A transition, which wakes a parked watcher if it ends a wait.
     fn transition(&mut self, at: u64, busy: bool) {
         self.run_until(at);
-        self.reading =
-            Reading { epoch: (self.reading.epoch.0 + 1, self.reading.epoch.1), busy, since_ns: at * MS };
+        let (turns, resumptions) = self.reading.epoch;
+        let silent = self.reading.busy && at * MS - self.reading.since_ns >= Threshold::DEFAULT.interval_ns;
+        let silence = if silent { Some((turns, at * MS)) } else { self.reading.silence };
+        let wakes = self.next == Next::Park && busy && !self.reading.busy;
+        self.reading = Reading { epoch: (turns + 1, resumptions), busy, since_ns: at * MS, silence };
+        if wakes {
+            self.look_at(at);
+        }
     }
 }
 
@@ -92,31 +101,31 @@ fn one_freeze_is_one_verdict_however_long_it_is() {
     world.run_until(70_000);
     let last = world.verdicts.pop();
     assert_eq!(world.verdicts, [(1250, frozen(1000))]);
-    // Two transitions in one tick: the first is not known any more, so the duration is exact to a tick.
-    assert!(matches!(last, Some((_, Verdict::Recovered { duration_ns })) if duration_ns / MS == 60_001));
+    // Two transitions in one tick: the first one ended the freeze.
+    assert_eq!(last, Some((61_050, Verdict::Recovered { duration_ns: 60_000 * MS })));
 }
 
 #[test]
 fn an_idle_loop_parks_the_watcher_after_a_whole_tick_and_a_busy_one_costs_twenty_looks_a_second() {
     let mut world = World::new();
-    world.transition(1000, false);
+    world.transition(1000, true);
+    world.transition(1001, false);
+    let (before, parked) = (world.looks, |world: &World| world.next == Next::Park);
     world.run_until(1049);
-    assert_ne!(world.look(), Next::Park);
-    world.now = 1050 * MS;
-    assert_eq!(world.look(), Next::Park);
+    assert!(!parked(&world));
+    world.run_until(1101);
+    assert!(
+        parked(&world) && world.looks - before == 2,
+        "one look that sees the wait begin, one a tick later"
+    );
+    world.run_until(3_600_000);
+    assert_eq!(world.looks - before, 2);
 
     let mut world = World::new();
-    let before = world.looks;
     for at in (1000..11_000).step_by(2) {
-        // Only the watcher's own ticks count here.
-        world.reading = Reading { epoch: (at, 0), busy: true, since_ns: at * MS };
-        if let Next::At(next) = Detector::look(&mut world.detector, world.now, world.reading).next
-            && next <= at * MS
-        {
-            (world.now, world.looks) = (next, world.looks + 1);
-        }
+        world.transition(at, at % 4 == 0);
     }
-    assert!((190..=210).contains(&(world.looks - before)), "{} looks in ten seconds", world.looks - before);
+    assert!((200..=215).contains(&world.looks), "{} looks in ten seconds", world.looks);
 }
 
 #[test]
@@ -125,8 +134,7 @@ fn ticks_that_come_late_are_discarded_and_do_not_make_a_freeze() {
     world.transition(1000, true);
     world.run_until(1060);
     // The process was stopped for a second inside a callback of 100 ms.
-    world.now = 2100 * MS;
-    world.look();
+    world.look_at(2100);
     world.transition(2140, false);
     world.run_until(5000);
     assert_eq!(world.verdicts, []);
@@ -139,20 +147,19 @@ fn a_true_freeze_is_not_lost_in_a_late_tick_and_the_stopped_time_does_not_count(
     world.transition(1000, true);
     world.run_until(1110);
     // Two misses so far, at 1050 and 1100; the tick of 1150 comes ten seconds late.
-    world.now = 11_150 * MS;
-    world.look();
+    world.look_at(11_150);
     world.transition(11_400, false);
     world.run_until(12_000);
     let detected = (11_300, Verdict::Frozen { started_ns: 1000 * MS, discounted_ns: 10_000 * MS });
-    let recovered = (11_400, Verdict::Recovered { duration_ns: 400 * MS });
+    let recovered = (11_450, Verdict::Recovered { duration_ns: 400 * MS });
     assert_eq!(world.verdicts[0], detected, "three more misses");
-    assert!(world.verdicts[1].0 <= 11_450 && world.verdicts[1].1 == recovered.1, "{:?}", world.verdicts);
+    assert_eq!(world.verdicts[1], recovered);
 }
 
 #[test]
 fn a_slightly_late_watcher_keeps_the_alignment() {
     let mut detector = Detector::new(Threshold::DEFAULT);
-    let busy = Reading { epoch: (1, 0), busy: true, since_ns: 1000 * MS };
+    let busy = Reading { epoch: (1, 0), busy: true, since_ns: 1000 * MS, silence: None };
     let mut now = 1001 * MS;
     while let Step { verdict: Verdict::Healthy, next: Next::At(next) } = detector.look(now, busy) {
         now = next + 7 * MS;
@@ -170,11 +177,12 @@ fn a_pause_ends_a_freeze_in_the_open_and_resuming_starts_afresh() {
     assert_eq!(world.verdicts[1].1, Verdict::Lost { duration_ns: world.verdicts[1].0 * MS - 1000 * MS });
     // Resumed at 5,000: the four seconds before do not count.
     world.now = 5000 * MS;
-    world.reading = Reading { epoch: (world.reading.epoch.0, 1), busy: true, since_ns: 5000 * MS };
+    world.reading =
+        Reading { epoch: (world.reading.epoch.0, 1), since_ns: 5000 * MS, busy: true, ..world.reading };
+    world.look_at(5000);
     world.run_until(5240);
     assert_eq!(world.verdicts.len(), 2);
     world.run_until(5250);
-    world.look();
     assert_eq!(world.verdicts[2], (5250, frozen(5000)));
 }
 

@@ -1,10 +1,9 @@
 //! The run-loop strategy: the loop stores where it is.
 
-use super::source::{Source, Watched};
+use super::source::{Control, Source, Watched};
 use crate::activity::Activity;
 use crate::clock;
 use crate::detect::Reading;
-use crate::semaphore::Semaphore;
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
 use std::cell::Cell;
@@ -19,33 +18,46 @@ pub(crate) struct BeaconShared {
     word: AtomicU64,
     /// When the last transition was. Written before `word`: a reader that sees a new word sees its time.
     since_ns: AtomicU64,
+    /// The latest silence of a busy loop for a whole timeout or more: the epoch in which it was, plus one so that zero
+    /// means none, and when it ended. Written before `word`, the end first. The watcher looks once in a timeout, so it
+    /// sees each.
+    silent_epoch: AtomicU64,
+    silent_end_ns: AtomicU64,
     /// The watcher sleeps without a deadline until the loop leaves its wait.
     parked: AtomicBool,
-    wake: Arc<Semaphore>,
+    control: Arc<Control>,
     thread: ThreadId,
 }
 
 impl BeaconShared {
-    pub(crate) fn new(thread: ThreadId, wake: Arc<Semaphore>) -> Self {
+    pub(crate) fn new(thread: ThreadId, control: Arc<Control>) -> Self {
         Self {
             word: AtomicU64::new(Activity::Exit as u64),
             since_ns: AtomicU64::new(clock::now()),
+            silent_epoch: AtomicU64::new(0),
+            silent_end_ns: AtomicU64::new(0),
             parked: AtomicBool::new(false),
-            wake,
+            control,
             thread,
         }
     }
 
     fn store(&self, activity: Activity) {
         let earlier = self.word.load(Ordering::Relaxed);
-        self.since_ns.store(clock::now(), Ordering::Relaxed);
+        let was_busy = Activity::from_code(earlier as u8).is_some_and(Activity::is_busy);
+        let now = clock::now();
         let epoch = (earlier >> 8).wrapping_add(1);
+        let silent_ns = now.saturating_sub(self.since_ns.load(Ordering::Relaxed));
+        if was_busy && silent_ns >= self.control.interval_ns.load(Ordering::Relaxed) {
+            self.silent_end_ns.store(now, Ordering::Relaxed);
+            self.silent_epoch.store(epoch, Ordering::Release);
+        }
+        self.since_ns.store(now, Ordering::Relaxed);
         self.word.store(epoch << 8 | activity as u64, Ordering::Release);
-        let was_idle = Activity::from_code(earlier as u8).is_none_or(|earlier| !earlier.is_busy());
         // An exchange, not a load: either it sees the watcher's mark, or the watcher, whose mark is an exchange as well,
         // sees the word stored above.
-        if was_idle && activity.is_busy() && self.parked.swap(false, Ordering::AcqRel) {
-            self.wake.post();
+        if !was_busy && activity.is_busy() && self.parked.swap(false, Ordering::AcqRel) {
+            self.control.wake.post();
         }
     }
 }
@@ -114,9 +126,12 @@ impl Source for Arc<BeaconShared> {
         loop {
             let word = self.word.load(Ordering::Acquire);
             let since_ns = self.since_ns.load(Ordering::Acquire);
+            let silent_epoch = self.silent_epoch.load(Ordering::Acquire);
+            let silent_end_ns = self.silent_end_ns.load(Ordering::Acquire);
             if self.word.load(Ordering::Acquire) == word {
                 let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
-                let reading = Reading { epoch: (word >> 8, 0), busy, since_ns };
+                let silence = silent_epoch.checked_sub(1).map(|epoch| (epoch, silent_end_ns));
+                let reading = Reading { epoch: (word >> 8, 0), busy, since_ns, silence };
                 return Watched { reading, activity: word as u8 };
             }
         }
@@ -170,6 +185,33 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_long_silence_is_remembered_through_the_turns_after_it() {
+        let (beacon, mut shared) = beacon();
+        shared.control.interval_ns.store(2_000_000, Ordering::Relaxed);
+        let mut silence_of = |beacon: &Beacon, activity| {
+            beacon.transition(activity);
+            let silent = shared.read(0).reading;
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            beacon.transition(Activity::BeforeSources);
+            let end = shared.read(0).reading;
+            for _ in 0..100 {
+                beacon.transition(Activity::BeforeTimers);
+                beacon.transition(Activity::BeforeWaiting);
+            }
+            (silent.epoch.0, end.since_ns, shared.read(0).reading.silence)
+        };
+        let (epoch, end_ns, known) = silence_of(&beacon, Activity::AfterWaiting);
+        // Unless this test itself was kept from running for a whole timeout.
+        assert!(known == Some((epoch, end_ns)) || known > Some((epoch, end_ns)), "{known:?}");
+        let (epoch, ..) = silence_of(&beacon, Activity::BeforeWaiting);
+        assert_ne!(
+            shared.read(0).reading.silence.map(|(silent, _)| silent),
+            Some(epoch),
+            "a wait is no silence"
+        );
+    }
+
+    #[test]
     fn the_end_of_a_nested_run_restores_the_outer_activity() {
         let (beacon, mut shared) = beacon();
         let mut is_busy = |beacon: &Beacon, activity| {
@@ -196,7 +238,7 @@ mod tests {
     #[test]
     fn only_a_parked_watcher_is_woken_and_only_by_a_loop_that_leaves_its_wait() {
         let (beacon, mut shared) = beacon();
-        let woken = |shared: &BeaconShared| shared.wake.wait_until(0);
+        let woken = |shared: &BeaconShared| shared.control.wake.wait_until(0);
         beacon.transition(Activity::BeforeWaiting);
         let idle = shared.read(0);
         assert!(shared.park(&idle));

@@ -1,6 +1,7 @@
 //! The ping strategy: a question is posted to the loop, and its answer shows that the loop turns.
 
 use super::source::{Source, Watched};
+use crate::clock;
 use crate::detect::Reading;
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::{ThreadId, current};
@@ -33,7 +34,10 @@ impl Ping {
     pub fn answer(self) {
         self.shared.thread.store(current().0, Ordering::Relaxed);
         // A late answer is smaller than the last one and changes nothing.
-        self.shared.answered.fetch_max(self.generation, Ordering::AcqRel);
+        if self.shared.answered.load(Ordering::Acquire) < self.generation {
+            self.shared.answered_ns.store(clock::now(), Ordering::Relaxed);
+            self.shared.answered.fetch_max(self.generation, Ordering::AcqRel);
+        }
     }
 }
 
@@ -41,6 +45,8 @@ impl Ping {
 struct PingShared {
     /// The latest generation that was answered.
     answered: AtomicU64,
+    /// When that was.
+    answered_ns: AtomicU64,
     /// The thread that answers.
     thread: AtomicI32,
 }
@@ -53,9 +59,18 @@ pub(crate) struct PingSource<T> {
     asked_ns: u64,
 }
 
+/// The epoch in which the question of that generation is open.
+const fn open_epoch(generation: u64) -> u64 {
+    generation * 2
+}
+
 impl<T: PingTarget> PingSource<T> {
     pub(crate) fn new(target: T, thread: ThreadId) -> Self {
-        let shared = PingShared { answered: AtomicU64::new(0), thread: AtomicI32::new(thread.0) };
+        let shared = PingShared {
+            answered: AtomicU64::new(0),
+            answered_ns: AtomicU64::new(0),
+            thread: AtomicI32::new(thread.0),
+        };
         Self { target, shared: Arc::new(shared), asked: 0, asked_ns: 0 }
     }
 
@@ -72,13 +87,17 @@ impl<T: PingTarget> Source for PingSource<T> {
             self.target.post(Ping { generation: self.asked, shared: self.shared.clone() });
         }
         let busy = !self.is_answered();
-        // An answered round and the next question are different epochs.
-        let epoch = self.asked * 2 + u64::from(busy);
-        Watched { reading: Reading { epoch: (epoch, 0), busy, since_ns: self.asked_ns }, activity: 0 }
+        let answered = self.shared.answered.load(Ordering::Acquire);
+        let silence =
+            (answered > 0).then(|| (open_epoch(answered), self.shared.answered_ns.load(Ordering::Relaxed)));
+        // An answered question is another epoch than the open one.
+        let epoch = open_epoch(self.asked) + u64::from(!busy);
+        let reading = Reading { epoch: (epoch, 0), busy, since_ns: self.asked_ns, silence };
+        Watched { reading, activity: 0 }
     }
 
     fn unchanged(&self, watched: &Watched) -> bool {
-        !self.is_answered() && self.asked * 2 + 1 == watched.reading.epoch.0
+        !self.is_answered() && open_epoch(self.asked) == watched.reading.epoch.0
     }
 
     fn park(&mut self, _watched: &Watched) -> bool {
@@ -124,9 +143,12 @@ mod tests {
         assert!(first.reading.busy && first.reading.since_ns == 1000);
         assert_eq!(source.read(2000).reading, first.reading, "still the same question");
         assert_eq!(target.posted.lock().unwrap().len(), 1);
+        let before = clock::now();
         target.posted.lock().unwrap().remove(0).answer();
         assert!(!source.unchanged(&first));
         let second = source.read(3000);
+        let (epoch, end_ns) = second.reading.silence.unwrap();
+        assert!(epoch == first.reading.epoch.0 && (before..=clock::now()).contains(&end_ns));
         assert!(second.reading.since_ns == 3000 && second.reading.epoch != first.reading.epoch);
         assert_eq!(source.thread(), current(), "the thread that answered is the one to look at");
     }

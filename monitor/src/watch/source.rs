@@ -4,7 +4,6 @@ use crate::detect::Reading;
 use crate::semaphore::Semaphore;
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// What a strategy sees of the loop.
@@ -32,7 +31,7 @@ pub(crate) trait Source: Send {
 /// What a monitor's owner says to its watcher.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
-    pub(crate) wake: Arc<Semaphore>,
+    pub(crate) wake: Semaphore,
     pub(crate) stop: AtomicBool,
     /// How many pauses are in force.
     pub(crate) pauses: AtomicU32,
@@ -54,6 +53,7 @@ impl Control {
             epoch: (reading.epoch.0, resumptions),
             busy: reading.busy && self.pauses.load(Ordering::Acquire) == 0,
             since_ns: reading.since_ns.max(self.resumed_ns.load(Ordering::Acquire)),
+            ..reading
         }
     }
 }

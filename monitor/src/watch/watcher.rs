@@ -28,8 +28,9 @@ impl<S: Source> Watcher<S> {
         self.recorder.begin();
         let control = self.control.clone();
         let mut detector = Detector::new(self.threshold());
-        let mut last_ns = 0;
-        while !control.stop.load(Ordering::Acquire) {
+        loop {
+            // Read before the look: what ended before the stop is still seen to have ended.
+            let stop = control.stop.load(Ordering::Acquire);
             detector.set_threshold(self.threshold());
             let now = clock::now();
             let mut watched = self.source.read(now);
@@ -46,11 +47,9 @@ impl<S: Source> Watcher<S> {
                 Verdict::Recovered { duration_ns } => self.ended(Phase::Recovered, duration_ns),
                 Verdict::Lost { duration_ns } => self.ended(Phase::Lost, duration_ns),
             }
-            last_ns = match step.verdict {
-                Verdict::Frozen { started_ns, discounted_ns } => now - started_ns - discounted_ns,
-                Verdict::StillFrozen { duration_ns } => duration_ns,
-                _ => 0,
-            };
+            if stop {
+                return self.ended(Phase::Lost, detector.frozen_for(now));
+            }
             match step.next {
                 Next::At(time) => drop(control.wake.wait_until(time)),
                 Next::Park if self.source.park(&watched) => control.wake.wait(),
@@ -58,7 +57,6 @@ impl<S: Source> Watcher<S> {
             }
             control.wakeups.fetch_add(1, Ordering::Relaxed);
         }
-        self.ended(Phase::Lost, last_ns);
     }
 
     fn threshold(&self) -> Threshold {
