@@ -11,7 +11,7 @@ use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot};
 use freezeframe_unwind::suspend::Suspender;
 use freezeframe_unwind::threads::{ThreadId, current};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why and of what a record is made.
 pub(crate) struct Cause<'a> {

@@ -1,0 +1,106 @@
+//! Real captures of the test's own process, in real files.
+#![allow(dead_code)]
+
+use freezeframe_report::encode::{About, Kind, Process, Strategy, System, encode};
+use freezeframe_report::ring::Owner;
+use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::init::{Config, init};
+use freezeframe_unwind::snapshot::{Options, Snapshot};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+pub(crate) type Threads = Snapshot<64, 2048>;
+
+/// A folder that goes away.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("freezeframe-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl AsRef<Path> for Folder {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+pub(crate) struct Captured {
+    pub(crate) images: Box<ImageTable>,
+    pub(crate) snapshot: Box<Threads>,
+}
+
+/// All threads of this process.
+pub(crate) fn capture() -> Captured {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let suspender = init(Config::default()).unwrap();
+    let mut captured = Captured { images: Box::new(ImageTable::new()), snapshot: Box::new(Snapshot::new()) };
+    captured.images.refresh().unwrap();
+    let first = Some(freezeframe_unwind::threads::current());
+    captured
+        .snapshot
+        .capture(&suspender, &captured.images, &Options { first, ..Options::default() })
+        .unwrap();
+    captured
+}
+
+pub(crate) fn owner() -> Owner {
+    Owner::this_process().unwrap()
+}
+
+pub(crate) fn about<'a>(uuid: u8) -> About<'a> {
+    About {
+        uuid: [uuid; 16],
+        kind: Kind::Freeze,
+        strategy: Strategy::RunLoop,
+        component: "the component",
+        activity: 64,
+        wall_ns: 1_700_000_000_123_456_789,
+        started_ns: 10_000_000_000,
+        detected_ns: 10_255_000_000,
+        discounted_ns: 1_000_000,
+        interval_ns: 50_000_000,
+        misses: 5,
+        late_ticks: 3,
+        wakeups: 77,
+        boot_id: [9; 16],
+        process: Process {
+            pid: std::process::id(),
+            parent: 42,
+            parent_name: b"parent",
+            start_ticks: 4711,
+            name: b"name",
+            path: b"/the/path",
+            app: "the.app",
+            version: "1.2.3",
+            debugged: true,
+        },
+        system: System { os: b"an OS", kernel: b"6.1", model: b"a model", cores: 2, page_bytes: 4096 },
+    }
+}
+
+/// A record as bytes.
+pub(crate) fn record(captured: &Captured, uuid: u8, room: usize) -> Vec<u8> {
+    let mut bytes = vec![0; room];
+    let encoded = encode(&mut bytes, &about(uuid), &captured.snapshot.view(), &captured.images);
+    bytes.truncate(encoded.bytes);
+    bytes
+}

@@ -1,0 +1,222 @@
+//! What is written is what is read: real captures through the encoder, the ring and the reader.
+
+mod common;
+
+use common::{Folder, about, capture, owner, record};
+use freezeframe_report::encode::encode;
+use freezeframe_report::file::{ReportFile, Size};
+use freezeframe_report::layout::Outcome;
+use freezeframe_report::read::{HeldHow, RecordOutcome, RecordStrategy, Report};
+use freezeframe_report::ring::{Owner, RingError};
+use freezeframe_report::show::{Symbols, TextOptions, to_json, write_text};
+use freezeframe_unwind::rule::FrameAddress;
+
+const SMALL: Size = Size { slots: 4, stride: 128 * 1024 };
+
+#[test]
+fn every_field_comes_back() {
+    let captured = capture();
+    let folder = Folder::new();
+    let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
+    let mut slot = file.ring().write(&record(&captured, 7, 100_000)).unwrap();
+    file.ring().update(&mut slot, 444_000_000, Outcome::Ongoing);
+    file.ring().update(&mut slot, 555_000_000, Outcome::Recovered);
+
+    let report = Report::open(&folder.path("r")).unwrap();
+    assert!(report.is_whole() && report.records.len() == 1 && report.dropped == Some(0));
+    let record = &report.records[0];
+    let view = captured.snapshot.view();
+    assert_eq!(record.faults, [""; 0]);
+    assert_eq!(record.uuid, "07070707-0707-0707-0707-070707070707");
+    assert_eq!(
+        (record.sequence, record.strategy, record.outcome),
+        (1, RecordStrategy::RunLoop, RecordOutcome::Recovered)
+    );
+    assert_eq!((record.component.as_str(), record.last_activity), ("the component", Some("AfterWaiting")));
+    assert_eq!((record.duration_ns, record.late_ticks, record.wakeups), (555_000_000, 3, 77));
+    assert_eq!(record.times.wall, "2023-11-14T22:13:20.123456789Z");
+    assert_eq!((record.times.started_ns, record.times.detected_ns), (10_000_000_000, 10_255_000_000));
+    assert_eq!(record.times.detection_delay_ns, 4_000_000, "255 ms, of which one does not count, after 250");
+    assert_eq!(
+        (record.times.capture_started_ns, record.times.capture_ended_ns),
+        (view.started_ns, view.ended_ns)
+    );
+    assert_eq!((record.threshold.interval_ns, record.threshold.misses), (50_000_000, 5));
+    assert_eq!(record.boot_id, "09090909-0909-0909-0909-090909090909");
+    let process = record.process.as_ref().unwrap();
+    assert_eq!((process.pid, process.parent, process.start_ticks), (std::process::id(), 42, 4711));
+    assert_eq!(
+        (process.name.as_str(), process.path.as_str(), process.parent_name.as_str()),
+        ("name", "/the/path", "parent")
+    );
+    assert_eq!(
+        (process.app.as_str(), process.version.as_str(), process.debugged),
+        ("the.app", "1.2.3", true)
+    );
+    let system = record.system.as_ref().unwrap();
+    assert_eq!(
+        (system.os.as_str(), system.kernel.as_str(), system.model.as_str()),
+        ("an OS", "6.1", "a model")
+    );
+    assert_eq!((system.cores, system.page_bytes), (2, 4096));
+
+    assert_eq!(record.threads.len(), view.threads.len());
+    for (read, taken) in record.threads.iter().zip(view.threads) {
+        assert_eq!(read.id, taken.thread.0 as u32);
+        assert_eq!(read.name.as_bytes(), taken.facts.name.bytes());
+        assert_eq!(
+            (read.cpu_ns, read.copies, read.stack_end),
+            (taken.facts.cpu_ns, taken.copies, taken.stack_end)
+        );
+        assert_eq!(read.main, read.id == std::process::id());
+        let registers = taken.registers.expect("every thread of this process can be stopped");
+        let named = |name: &str| read.registers.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
+        let (pc, sp, fp) =
+            if cfg!(target_arch = "x86_64") { ("rip", "rsp", "rbp") } else { ("pc", "sp", "fp") };
+        assert_eq!(named(pc), Some(registers.pc()));
+        assert_eq!((named(sp), named(fp)), (Some(registers.sp()), Some(registers.fp())));
+        let frames = view.frames(taken);
+        assert!(!frames.is_empty() && read.frames.len() == frames.len());
+        for (read, taken) in read.frames.iter().zip(frames) {
+            assert_eq!(
+                (read.pc, read.sp, read.lookup),
+                (taken.address.raw(), taken.sp, taken.address.lookup())
+            );
+            let origin = match taken.address {
+                FrameAddress::InstructionPointer(_) => "instruction",
+                FrameAddress::ReturnAddress(_) => "return",
+                FrameAddress::SignalReturn(_) => "signal",
+            };
+            assert_eq!(read.origin, origin);
+            let image = captured.images.find(taken.address.lookup()).map(|(_, image)| image);
+            let found = record.image(read);
+            assert_eq!(found.map(|image| image.load_address), image.map(|image| image.range.start));
+        }
+        assert_eq!((read.omitted, read.stop.code), (taken.summary.omitted, taken.summary.stop.code().0));
+    }
+    assert!(record.threads[0].watched && record.threads[0].held.how == HeldHow::Itself);
+    assert_eq!(record.images.len(), captured.images.images().len());
+    for image in &record.images {
+        let loaded = captured.images.get(image.index as usize).unwrap();
+        assert_eq!((image.load_address, image.slide), (loaded.range.start, loaded.slide));
+        assert_eq!(image.size, loaded.range.end - loaded.range.start);
+        assert_eq!(image.path.as_bytes(), captured.images.path(loaded));
+        assert_eq!(image.build_id.len(), 2 * captured.images.build_id(loaded).len());
+    }
+}
+
+#[test]
+fn functions_of_this_program_are_named_and_the_text_and_json_hold_them() {
+    let captured = capture();
+    let folder = Folder::new();
+    let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
+    file.ring().write(&record(&captured, 1, 100_000)).unwrap();
+    let mut report = Report::open(&folder.path("r")).unwrap();
+    Symbols::new().name_frames(&mut report.records[0]);
+    let record = &report.records[0];
+    let names: Vec<&str> =
+        record.threads[0].frames.iter().filter_map(|f| f.symbol.as_ref()).map(|s| s.name.as_str()).collect();
+    let this = "round_trip::functions_of_this_program_are_named_and_the_text_and_json_hold_them";
+    let place = |wanted: &str| names.iter().position(|name| *name == wanted);
+    assert!(place("round_trip::common::capture") < place(this) && place(this).is_some(), "{names:#?}");
+
+    let mut text = Vec::new();
+    write_text(&mut text, record, TextOptions::default()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for expected in [
+        "Report Version:      104\n",
+        "Exception Type:      FREEZE\n",
+        "Thread 0 Crashed:\n",
+        "Binary Images:\n",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let frame = text.lines().find(|line| line.contains(&format!(" {this} + "))).unwrap();
+    assert!(frame.contains("round_trip-") && frame.contains(" 0x0000"), "{frame}");
+    assert_eq!(text.matches("Thread State:").count(), 1, "registers of the watched thread only");
+    let json = to_json(record).unwrap();
+    assert!(json.contains(this) && json.contains("\"outcome\": \"ongoing\""));
+}
+
+#[test]
+fn unread_records_stay_and_the_reserve_takes_the_latest() {
+    let captured = capture();
+    let folder = Folder::new();
+    let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
+    let write = |uuid| file.ring().write(&record(&captured, uuid, 100_000));
+    let read = || {
+        let report = Report::open(&folder.path("r")).unwrap();
+        assert!(report.is_whole());
+        let ids: Vec<u64> = report.records.iter().map(|record| record.sequence).collect();
+        (ids, report.dropped)
+    };
+    // Four slots: one for a crash, the reserve, and two.
+    let mut slots: Vec<_> = (1..=3).map(|n| write(n).unwrap()).collect();
+    assert_eq!(read(), (vec![1, 2, 3], Some(0)));
+    file.ring().update(&mut slots[2], 1, Outcome::Ongoing);
+    assert_eq!(write(4).unwrap_err(), RingError::Full, "the reserve's freeze still goes on");
+    file.ring().update(&mut slots[2], 2, Outcome::Recovered);
+    assert_eq!(write(5).unwrap().sequence(), 4);
+    assert_eq!(read(), (vec![1, 2, 4], Some(2)), "one found no place, one gave way");
+
+    let slot = Report::open(&folder.path("r")).unwrap().records[1].slot;
+    assert!(!file.ring().consume(slot, 1), "another record's number");
+    assert!(file.ring().consume(slot, 2));
+    assert!(!file.ring().consume(slot, 2), "only once");
+    assert_eq!(write(6).unwrap().sequence(), 5);
+    assert_eq!(read(), (vec![1, 4, 5], Some(2)));
+}
+
+#[test]
+fn a_record_of_a_dead_process_was_killed_in_the_middle() {
+    let captured = capture();
+    let folder = Folder::new();
+    let dead = Owner { start_ticks: 1, ..owner() };
+    let file = ReportFile::open(&folder.path("r"), SMALL, dead).unwrap();
+    let mut slot = file.ring().write(&record(&captured, 1, 100_000)).unwrap();
+    file.ring().update(&mut slot, 300_000_000, Outcome::Ongoing);
+    file.ring().update(&mut slot, 350_000_000, Outcome::Ongoing);
+    drop(file);
+    // The next run adds to the file.
+    let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
+    let mut slot = file.ring().write(&record(&captured, 2, 100_000)).unwrap();
+    file.ring().update(&mut slot, 260_000_000, Outcome::Ongoing);
+    let records = Report::open(&folder.path("r")).unwrap().records;
+    assert_eq!((records[0].outcome, records[0].duration_ns), (RecordOutcome::Killed, 350_000_000));
+    assert_eq!((records[1].outcome, records[1].duration_ns), (RecordOutcome::Ongoing, 260_000_000));
+}
+
+#[test]
+fn whatever_the_room_a_record_keeps_what_matters_most_and_counts_the_rest() {
+    let captured = capture();
+    let view = captured.snapshot.view();
+    let folder = Folder::new();
+    let all_frames: u64 = view.threads.iter().map(|thread| thread.summary.kept as u64).sum();
+    for room in (0..4_000).step_by(97).chain((4_000..60_000).step_by(1_999)) {
+        let mut bytes = vec![0; room];
+        let encoded = encode(&mut bytes, &about(1), &view, &captured.images);
+        assert!(encoded.bytes <= room);
+        let path = folder.path("r");
+        let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+        file.ring().write(&bytes[..encoded.bytes]).unwrap();
+        drop(file);
+        let report = Report::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let Some(record) = report.records.first() else {
+            assert!(room < 500, "{room} bytes hold at least what happened");
+            continue;
+        };
+        assert!(record.complete, "{room}: {:?}", record.faults);
+        let dropped = record.dropped.unwrap();
+        assert_eq!(record.threads.len() + dropped.threads as usize, view.threads.len(), "{room}");
+        assert_eq!(record.images.len() + dropped.images as usize, captured.images.images().len(), "{room}");
+        let kept: u64 = record.threads.iter().map(|thread| thread.frames.len() as u64).sum();
+        if dropped.threads == 0 {
+            assert_eq!(kept + dropped.frames, all_frames, "{room}");
+        }
+        for (read, taken) in record.threads.iter().zip(view.threads) {
+            let total = taken.summary.kept as u64 + taken.summary.omitted;
+            assert_eq!(read.frames.len() as u64 + read.omitted, total, "no frame goes uncounted");
+        }
+    }
+}
