@@ -43,3 +43,6 @@ pub fn capture_registers(out: &mut [u64; REGISTER_WORDS]) {
 pub fn signal_return() -> usize {
     routines::freezeframe_signal_return as *const () as usize
 }
+
+#[cfg(test)]
+mod tests;

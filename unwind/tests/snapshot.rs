@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Target, deep, is_in, parked, recurse, spin_inner, spin_outer, spinning, turn};
+use common::{Target, deaf, deep, is_in, parked, recurse, spin_inner, spin_outer, spinning, turn};
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::rule::Trust;
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
@@ -18,7 +18,13 @@ struct Storage {
 fn patient<'a>() -> Options<'a> {
     let patience = common::PATIENT;
     let defaults = Options::default();
-    Options { first_patience: patience, other_patience: patience, all_within_ns: 60_000_000_000, ..defaults }
+    let patient = Options {
+        first_patience: patience,
+        other_patience: patience,
+        all_within_ns: 60_000_000_000,
+        ..defaults
+    };
+    Options { exclude: deaf(), ..patient }
 }
 
 fn storage() -> Box<Storage> {
@@ -71,7 +77,7 @@ fn who_is_first_who_is_left_out_and_whether_it_goes_on_is_the_callers_choice() {
     let (one, two) = (parked(), parked());
     let mut storage = storage();
     let Storage { images, snapshot } = &mut *storage;
-    let exclude = [one.id, current()];
+    let exclude = [&[one.id, current()], deaf()].concat();
     let options = Options { first: Some(two.id), exclude: &exclude, still: &|| false, ..patient() };
     snapshot.capture(&suspender, images, &options).unwrap();
     let threads = snapshot.view().threads;

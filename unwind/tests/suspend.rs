@@ -6,7 +6,7 @@ mod common;
 
 use common::{PATIENT, asleep, parked, spinning, turn};
 use freezeframe_unwind::suspend::{Patience, Release, SuspendError};
-use freezeframe_unwind::threads::{ThreadId, current};
+use freezeframe_unwind::threads::{RunState, ThreadId, current, facts};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -108,6 +108,10 @@ fn what_is_no_other_thread_of_this_process_is_refused() {
     let mut session = suspender.session().unwrap();
     assert_eq!(session.suspend(current(), PATIENT).err(), Some(SuspendError::Itself));
     let ended = std::thread::spawn(current).join().unwrap();
+    // Joining does not wait for the kernel to forget the thread, which takes a signal until then.
+    while facts(ended).state != RunState::Unknown {
+        std::thread::yield_now();
+    }
     assert_eq!(session.suspend(ended, PATIENT).err(), Some(SuspendError::Gone));
     assert_eq!(session.suspend(ThreadId(1), PATIENT).err(), Some(SuspendError::Gone), "another process's");
 }

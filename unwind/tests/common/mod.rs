@@ -3,10 +3,11 @@
 
 use freezeframe_unwind::init::{Config, init};
 use freezeframe_unwind::suspend::{Patience, Suspender};
-use freezeframe_unwind::threads::{RunState, ThreadId, current, facts};
+use freezeframe_unwind::threads::{RunState, ThreadId, current, facts, list};
 use std::hint::black_box;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,6 +20,35 @@ pub(crate) fn turn() -> (MutexGuard<'static, ()>, Suspender) {
     static TURN: Mutex<()> = Mutex::new(());
     let guard = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     (guard, init(Config::default()).unwrap())
+}
+
+/// Threads that never take our signal and so would cost all of our patience: an emulator's own. qemu-user has one.
+pub(crate) fn deaf() -> &'static [ThreadId] {
+    static DEAF: OnceLock<Vec<ThreadId>> = OnceLock::new();
+    DEAF.get_or_init(|| {
+        let mut ids = [ThreadId(0); 64];
+        let count = list(&mut ids).unwrap().min(ids.len());
+        let mut deaf = ids[..count].to_vec();
+        // A thread that begins or ends blocks signals for a moment only.
+        for _ in 0..200 {
+            deaf.retain(|thread| blocks_our_signal(*thread));
+            if deaf.is_empty() {
+                return deaf;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Not captured, unlike what `eprintln` prints.
+        let message = format!("left out: {deaf:?}, which block our signal\n");
+        std::io::stderr().write_all(message.as_bytes()).unwrap();
+        deaf
+    })
+}
+
+fn blocks_our_signal(thread: ThreadId) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{}/status", thread.0)).unwrap_or_default();
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let blocked = blocked.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    blocked.is_some_and(|set| set & 1 << (libc::SIGURG - 1) != 0)
 }
 
 /// A thread that runs until this is dropped.

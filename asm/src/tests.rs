@@ -1,0 +1,143 @@
+extern crate std;
+use super::*;
+use core::arch::asm;
+
+/// Register `n` holds `MARK + n` at the call; no two differ by a mere half.
+const MARK: u64 = 0x0123_4567_89ab_cd00;
+
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn each_word_is_the_register_of_its_place() {
+    let mut words = [0; REGISTER_WORDS];
+    let out = words.as_mut_ptr();
+    let (sp, pc): (u64, u64);
+    // SAFETY: the registers that a callee keeps are put back; the others are clobbers of the C convention.
+    unsafe {
+        asm!(
+            "stp x19, x20, [sp, #-96]!",
+            "stp x21, x22, [sp, #16]",
+            "stp x23, x24, [sp, #32]",
+            "stp x25, x26, [sp, #48]",
+            "stp x27, x28, [sp, #64]",
+            "stp x29, x30, [sp, #80]",
+            // Not x18: it belongs to the system on Apple's.
+            ".irp n, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,19,20,21,22,23,24,25,26,27,28,29",
+            "add x\\n, x1, #\\n",
+            ".endr",
+            "add x1, x1, #1",
+            "cmp x1, x1",
+            "bl {capture}",
+            "2: mov x1, sp",
+            "adr x2, 2b",
+            "ldp x21, x22, [sp, #16]",
+            "ldp x23, x24, [sp, #32]",
+            "ldp x25, x26, [sp, #48]",
+            "ldp x27, x28, [sp, #64]",
+            "ldp x29, x30, [sp, #80]",
+            "ldp x19, x20, [sp], #96",
+            capture = sym routines::freezeframe_capture_registers,
+            inlateout("x0") out => _, inlateout("x1") MARK => sp, lateout("x2") pc,
+            clobber_abi("C"),
+        );
+    }
+    let mut expected: [u64; REGISTER_WORDS] = core::array::from_fn(|n| MARK + n as u64);
+    expected[0] = out as u64;
+    expected[18] = words[18];
+    let zero_and_carry = 0x6000_0000;
+    expected[30..].copy_from_slice(&[pc, sp, pc, zero_and_carry]);
+    assert_eq!(words, expected);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn each_word_is_the_register_of_its_place() {
+    let mut words = [0; REGISTER_WORDS];
+    let out = words.as_mut_ptr();
+    let (sp, pc): (u64, u64);
+    // SAFETY: the registers that a callee keeps are put back; the others are clobbers of the C convention.
+    unsafe {
+        asm!(
+            "push rbx",
+            "push rbp",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            "lea rax, [rsi]",
+            "lea rdx, [rsi + 1]",
+            "lea rcx, [rsi + 2]",
+            "lea rbx, [rsi + 3]",
+            "lea rbp, [rsi + 6]",
+            ".irp n, 8,9,10,11,12,13,14,15",
+            "lea r\\n, [rsi + \\n]",
+            ".endr",
+            "add rsi, 4",
+            "cmp rsi, rsi",
+            "call {capture}",
+            "2: mov rsi, rsp",
+            "lea rdi, [rip + 2b]",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop rbp",
+            "pop rbx",
+            capture = sym routines::freezeframe_capture_registers,
+            inlateout("rdi") out => pc, inlateout("rsi") MARK => sp,
+            clobber_abi("C"),
+        );
+    }
+    let mut expected: [u64; REGISTER_WORDS] = core::array::from_fn(|n| MARK + n as u64);
+    expected[5] = out as u64;
+    expected[7] = sp;
+    let (arithmetic_flags, zero_and_parity) = (0x8d5, 0x44);
+    words[17] &= arithmetic_flags;
+    expected[16..].copy_from_slice(&[pc, zero_and_parity]);
+    assert_eq!(words, expected);
+}
+
+/// A handler that returns through [`signal_return`] resumes the thread where it was.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_handler_returns_through_the_trampoline() {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    #[repr(C)]
+    struct KernelSigaction {
+        handler: extern "C" fn(i32),
+        flags: u64,
+        restorer: usize,
+        mask: u64,
+    }
+    unsafe extern "C" {
+        fn syscall(number: i64, ...) -> i64;
+        fn raise(signal: i32) -> i32;
+    }
+    static RETURNS_TO: AtomicUsize = AtomicUsize::new(0);
+    #[cfg(target_arch = "aarch64")]
+    #[unsafe(naked)]
+    extern "C" fn handler(_signal: i32) {
+        core::arch::naked_asm!("adrp x9, {to}", "str x30, [x9, :lo12:{to}]", "ret", to = sym RETURNS_TO)
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[unsafe(naked)]
+    extern "C" fn handler(_signal: i32) {
+        core::arch::naked_asm!("mov rax, [rsp]", "mov [rip + {to}], rax", "ret", to = sym RETURNS_TO)
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    let rt_sigaction = 134;
+    #[cfg(target_arch = "x86_64")]
+    let rt_sigaction = 13;
+    let (sigurg, sa_restorer, size_of_mask) = (23, 0x0400_0000, 8usize);
+    let action = KernelSigaction { handler, flags: sa_restorer, restorer: signal_return(), mask: 0 };
+    // SAFETY: the layout is the kernel's; the handler only stores a word.
+    let installed = unsafe { syscall(rt_sigaction, sigurg, &raw const action, 0usize, size_of_mask) };
+    assert_eq!(installed, 0);
+    for _ in 0..3 {
+        RETURNS_TO.store(0, Ordering::Relaxed);
+        // SAFETY: the signal has the handler installed above.
+        assert_eq!(unsafe { raise(sigurg) }, 0);
+        assert_eq!(RETURNS_TO.load(Ordering::Relaxed), signal_return());
+    }
+}
