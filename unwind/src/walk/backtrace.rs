@@ -4,6 +4,7 @@ use super::repeat::{Repeat, RepeatFinder};
 use super::{StopReason, Walker};
 use crate::memory::Memory;
 use crate::rule::{FrameAddress, Trust};
+use freezeframe_arch::PacMask;
 
 /// One frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,7 @@ pub struct Backtrace<'a> {
     outermost: &'a mut [Frame],
     total: u64,
     deep: RepeatFinder,
+    pac: PacMask,
 }
 
 impl<'a> Backtrace<'a> {
@@ -64,7 +66,7 @@ impl<'a> Backtrace<'a> {
         let (innermost, rest) = storage.split_at_mut_checked(inner).unwrap_or((&mut [], &mut []));
         let outer = depth.outermost.min(rest.len());
         let outermost = rest.get_mut(..outer).unwrap_or(&mut []);
-        Self { innermost, outermost, total: 0, deep: RepeatFinder::new() }
+        Self { innermost, outermost, total: 0, deep: RepeatFinder::new(), pac: PacMask::NONE }
     }
 
     /// Takes every frame of `walker` and says what is there. The frames are in the storage given to [`new`](Self::new).
@@ -72,6 +74,7 @@ impl<'a> Backtrace<'a> {
     /// # Signal safety
     /// Safe if `memory` is.
     pub fn collect<M: Memory>(mut self, walker: &mut Walker<'_>, memory: &mut M) -> Summary {
+        self.pac = walker.pac();
         loop {
             match walker.next(memory) {
                 Ok(frame) => self.push(frame),
@@ -90,9 +93,10 @@ impl<'a> Backtrace<'a> {
         // Beyond the innermost, frames get lost: from here on repetitions are looked for as they pass by.
         let beyond = index.saturating_sub(self.innermost.len() as u64);
         if beyond == 0 {
-            self.innermost.iter().for_each(|frame| self.deep.push(frame.address.raw()));
+            self.innermost.iter().for_each(|frame| self.deep.push(self.pac.strip(frame.address.raw())));
         }
-        self.deep.push(frame.address.raw());
+        // Signatures differ from frame to frame; the code does not.
+        self.deep.push(self.pac.strip(frame.address.raw()));
         let position = beyond.checked_rem(self.outermost.len() as u64).unwrap_or(0);
         if let Some(slot) = self.outermost.get_mut(position as usize) {
             *slot = frame;
@@ -112,7 +116,7 @@ impl<'a> Backtrace<'a> {
         }
         if beyond == 0 {
             let kept = self.innermost.iter().take(inner);
-            kept.for_each(|frame| self.deep.push(frame.address.raw()));
+            kept.for_each(|frame| self.deep.push(self.pac.strip(frame.address.raw())));
         }
         Summary {
             kept: inner.saturating_add(outer),
@@ -154,6 +158,16 @@ mod tests {
             let expected = (1..=total).filter(|n| *n <= 5 || *n > total.saturating_sub(3).max(5));
             assert!(pcs[..kept].iter().copied().eq(expected), "{total}: {pcs:?}");
         }
+    }
+
+    #[test]
+    fn signed_return_addresses_repeat_like_plain_ones() {
+        let mut storage = [Frame::EMPTY; 8];
+        let mut backtrace = Backtrace::new(&mut storage, Depth { innermost: 5, outermost: 3 });
+        backtrace.pac = PacMask::from_address_bits(48);
+        (0..100u64).for_each(|n| backtrace.push(frame(0x5000 | n << 48 & 0x007f << 48)));
+        let summary = backtrace.finish(StopReason::EndOfStack);
+        assert_eq!(summary.repeat, Some(Repeat { first: 0, period: 1, times: 100 }));
     }
 
     #[test]

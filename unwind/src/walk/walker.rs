@@ -66,6 +66,11 @@ impl<'a> Walker<'a> {
         self
     }
 
+    /// Which bits of return addresses hold authentication codes.
+    pub(super) const fn pac(&self) -> PacMask {
+        self.pac
+    }
+
     /// The next frame outward.
     ///
     /// # Errors
