@@ -104,6 +104,9 @@ impl Recorder {
         let Some(file) = &self.file else { return Ok(None) };
         // An older table is better than none: frames in what was loaded since end their walk.
         let refreshed = self.images.refresh();
+        // Loops that freeze together, on the same lock say, are captured one after the other.
+        static CAPTURING: Mutex<()> = Mutex::new(());
+        let turn = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
         let exclude = [self.watcher];
         let options = Options {
             first: Some(cause.thread),
@@ -112,6 +115,7 @@ impl Recorder {
             ..Options::default()
         };
         self.snapshot.capture(&self.suspender, &self.images, &options).map_err(|error| error.to_string())?;
+        drop(turn);
         if self.images.images().is_empty() {
             refreshed.map_err(|error| error.to_string())?;
         }

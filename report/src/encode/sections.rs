@@ -5,7 +5,7 @@ use super::about::{Process, System};
 use super::writer::Writer;
 use crate::layout::{FRAME_BYTES, NO_IMAGE};
 use freezeframe_arch::{Architecture, Registers};
-use freezeframe_unwind::images::{Image, ImageTable};
+use freezeframe_unwind::images::{Image, ImageTable, MAX_IMAGES};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::{Held, ThreadCapture, View};
 use freezeframe_unwind::walk::Frame;
@@ -183,9 +183,11 @@ pub(super) fn write_images(w: &mut Writer<'_>, context: &Context<'_>, left: &mut
     let count_at = w.used();
     w.u32(0);
     let mut count = 0u32;
+    let used = used_images(context);
     for wanted in [true, false] {
         for (index, image) in context.images.images().iter().enumerate() {
-            if is_used(context, index) != wanted {
+            let is_used = used.get(index / 64).is_some_and(|word| word & 1 << (index % 64) != 0);
+            if is_used != wanted {
                 continue;
             }
             let before = w.used();
@@ -201,15 +203,16 @@ pub(super) fn write_images(w: &mut Writer<'_>, context: &Context<'_>, left: &mut
     w.patch(count_at, &count.to_le_bytes());
 }
 
-/// Whether any frame lies in the image. Asked once an image: there are few, and each question is a search.
-fn is_used(context: &Context<'_>, index: usize) -> bool {
-    let Some(image) = context.images.get(index) else { return false };
-    context.snapshot.threads.iter().any(|thread| {
-        let frames = context.snapshot.frames(thread).iter();
-        frames
-            .map(|frame| context.snapshot.pac.strip(frame.address.raw()))
-            .any(|pc| image.range.contains(pc.wrapping_sub(1)))
-    })
+/// Which images frames lie in, one bit each.
+fn used_images(context: &Context<'_>) -> [u64; MAX_IMAGES / 64] {
+    let mut used = [0u64; MAX_IMAGES / 64];
+    let frames = context.snapshot.threads.iter().flat_map(|thread| context.snapshot.frames(thread));
+    for (index, _) in frames.filter_map(|frame| image_of(context, frame)) {
+        if let Some(word) = used.get_mut(index / 64) {
+            *word |= 1 << (index % 64);
+        }
+    }
+    used
 }
 
 fn write_image(w: &mut Writer<'_>, context: &Context<'_>, index: usize, image: &Image) {
