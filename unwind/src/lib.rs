@@ -5,4 +5,5 @@ pub mod images;
 pub mod memory;
 pub mod rule;
 mod sys;
+pub mod tables;
 pub mod walk;
