@@ -43,7 +43,9 @@ fn main() {
     // One address in each row, in an order that no cache likes.
     let mut pcs = Vec::new();
     let fdes = oracle::each_row(&file, |_, _, row| {
-        if matches!(row.cfa(), gimli::CfaRule::RegisterAndOffset { .. }) && row.start_address() < row.end_address() {
+        if matches!(row.cfa(), gimli::CfaRule::RegisterAndOffset { .. })
+            && row.start_address() < row.end_address()
+        {
             pcs.push(row.start_address().midpoint(row.end_address()));
         }
     });
@@ -88,5 +90,7 @@ fn measure(name: &str, file: &CfiFile, memory: &SliceMemory<'_>, pcs: &[u64]) {
         let get_cie = gimli::EhFrame::cie_from_offset;
         black_box(table.unwind_info_for_address(&section, &bases, &mut theirs, pc, get_cie)).is_ok()
     });
-    println!("{name}: row {row:.1} ns, row and apply {applied:.1} ns, gimli's row {gimli:.1} ns (best of {ROUNDS})");
+    println!(
+        "{name}: row {row:.1} ns, row and apply {applied:.1} ns, gimli's row {gimli:.1} ns (best of {ROUNDS})"
+    );
 }

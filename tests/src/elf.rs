@@ -118,7 +118,8 @@ impl Memory for SectionMemory<'_> {
 /// The files that this process has mapped as code.
 pub fn loaded_files() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let executable = maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|p| p.contains('x')));
+    let executable =
+        maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|p| p.contains('x')));
     let paths = executable.filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
     let mut paths: Vec<PathBuf> = paths.collect();
     paths.sort();

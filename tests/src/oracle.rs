@@ -55,9 +55,10 @@ pub fn same_rules(
             && bytes == Ok(base.wrapping_add(place))
     };
     let same_cfa = match (ours.cfa(), theirs.cfa()) {
-        (CfaRule::RegisterOffset { register, offset }, gimli::CfaRule::RegisterAndOffset { register: r, offset: o }) => {
-            (register, offset) == (r.0, *o)
-        }
+        (
+            CfaRule::RegisterOffset { register, offset },
+            gimli::CfaRule::RegisterAndOffset { register: r, offset: o },
+        ) => (register, offset) == (r.0, *o),
         (CfaRule::Expression(ours), gimli::CfaRule::Expression(theirs)) => expression(ours, theirs),
         _ => false,
     };

@@ -22,6 +22,7 @@ struct Tally {
     linear_rows: usize,
     /// Rules of vector registers and the like, which our rows do not keep.
     untracked: usize,
+    /// Lookups whose return address is signed.
     signed: usize,
     differences: Vec<String>,
 }
@@ -41,7 +42,7 @@ impl Tally {
         let Self { files, fdes, rows, linear_rows, untracked, signed, differences } = self;
         println!(
             "{name}: {files} files, {fdes} FDEs, {rows} rows compared at both ends ({linear_rows} also by the linear \
-             search), {signed} signed, {untracked} rules of untracked registers, {} differences",
+             search), {signed} lookups signed, {untracked} rules of untracked registers, {} differences",
             differences.len()
         );
     }
@@ -77,7 +78,8 @@ fn compare(name: &str, file: &CfiFile) -> Tally {
         compared += 1;
         by_linear += usize::from(with_linear);
         let tracked = oracle::tracked(file.architecture);
-        untracked += row.registers().filter(|(r, _)| r.0 >= tracked && *r != gimli::AArch64::RA_SIGN_STATE).count();
+        untracked +=
+            row.registers().filter(|(r, _)| r.0 >= tracked && *r != gimli::AArch64::RA_SIGN_STATE).count();
         for pc in [row.start_address(), row.end_address() - 1] {
             for Lookup { name: way, tables, memory } in [&lent, &copied, &linear] {
                 if *way == "linear" && !with_linear {
@@ -137,8 +139,10 @@ fn check(name: &str, total: &Tally) {
 
 #[test]
 fn every_row_of_every_loaded_and_common_library_is_gimlis() {
-    let folders = ["/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
-    let names = ["libc.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libcrypto.so.3"];
+    let folders =
+        ["/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let names =
+        ["libc.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libcrypto.so.3"];
     let common = folders.iter().flat_map(|folder| names.map(|name| Path::new(folder).join(name)));
     let mut paths: Vec<PathBuf> = common.filter_map(|path| path.canonicalize().ok()).collect();
     paths.extend(loaded_files());
@@ -187,7 +191,8 @@ fn every_row_of_a_program_in_cpp_is_gimlis() {
 fn every_row_of_arm64_libraries_is_gimlis() {
     let folder = Path::new("/usr/aarch64-linux-gnu/lib");
     let names = ["libc.so.6", "libstdc++.so.6", "ld-linux-aarch64.so.1", "libm.so.6", "libgcc_s.so.1"];
-    let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).into_iter().filter(|path| path.exists()).collect();
+    let paths: Vec<PathBuf> =
+        names.map(|name| folder.join(name)).into_iter().filter(|path| path.exists()).collect();
     if paths.is_empty() {
         println!("skipped: no arm64 libraries in {} (Debian: libstdc++6-arm64-cross)", folder.display());
         return;
@@ -195,4 +200,33 @@ fn every_row_of_arm64_libraries_is_gimlis() {
     let file = CfiFile::open(&paths[0]).expect("an ELF file");
     assert_eq!(file.architecture, Architecture::Arm64);
     check("all arm64 files", &compare_all(paths));
+}
+
+#[test]
+fn every_row_with_signed_return_addresses_is_gimlis() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/signed.c");
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libsigned.so");
+    let mut total = Tally::default();
+    let options = ["-shared", "-fPIC", "-nostdlib", "-fasynchronous-unwind-tables"];
+    // Not with key B: gimli does not know its augmentation.
+    for protection in ["-mbranch-protection=pac-ret", "-mbranch-protection=pac-ret+leaf"] {
+        for optimize in ["-O0", "-O2"] {
+            let mut compiler = Command::new("aarch64-linux-gnu-gcc");
+            compiler.args(options).args([protection, optimize, "-o"]).arg(&library).arg(&source);
+            match compiler.output() {
+                Ok(output) if output.status.success() => {
+                    let file =
+                        CfiFile::open(&library).expect("a compiled library has call frame information");
+                    total.add(compare(&format!("signed.c {protection} {optimize}"), &file));
+                }
+                Ok(output) => println!("skipped {protection}: {}", String::from_utf8_lossy(&output.stderr)),
+                Err(error) => {
+                    println!("skipped: aarch64-linux-gnu-gcc cannot be run: {error}");
+                    return;
+                }
+            }
+        }
+    }
+    check("signed.c", &total);
+    assert!(total.signed > 0, "no return address was signed");
 }

@@ -38,6 +38,12 @@ impl<'a> Cursor<'a> {
         self.end.wrapping_sub(self.bytes.len() as u64)
     }
 
+    /// The address behind the last byte.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
     /// How many bytes are left.
     #[inline]
     pub(crate) fn left(&self) -> usize {
@@ -98,7 +104,11 @@ impl<'a> Cursor<'a> {
     pub(crate) fn uleb(&mut self) -> Result<u64, CutShort> {
         match self.u8()? {
             byte @ ..0x80 => Ok(u64::from(byte)),
-            byte => self.rest_of_leb(byte).map(|(value, _)| value),
+            byte => {
+                let (value, _, rest) = self.rest_of_leb(byte)?;
+                *self = rest;
+                Ok(value)
+            }
         }
     }
 
@@ -107,7 +117,11 @@ impl<'a> Cursor<'a> {
     pub(crate) fn sleb(&mut self) -> Result<i64, CutShort> {
         let (value, bits) = match self.u8()? {
             byte @ ..0x80 => (u64::from(byte), 7),
-            byte => self.rest_of_leb(byte)?,
+            byte => {
+                let (value, bits, rest) = self.rest_of_leb(byte)?;
+                *self = rest;
+                (value, bits)
+            }
         };
         let unused = 64u32.saturating_sub(bits);
         Ok(((value << unused) as i64) >> unused)
@@ -115,7 +129,10 @@ impl<'a> Cursor<'a> {
 
     /// The value of a number of several bytes, and how many bits it was written with. At most ten bytes are read; what
     /// the tenth has beyond 64 bits must be the sign.
-    fn rest_of_leb(&mut self, first: u8) -> Result<(u64, u32), CutShort> {
+    ///
+    /// By value, so that the place of the usual, short numbers can stay in registers.
+    #[inline(never)]
+    fn rest_of_leb(mut self, first: u8) -> Result<(u64, u32, Self), CutShort> {
         let mut value = u64::from(first & 0x7f);
         let mut bits = 7u32;
         loop {
@@ -127,7 +144,7 @@ impl<'a> Cursor<'a> {
             value |= part << bits;
             bits = bits.saturating_add(7);
             if byte & 0x80 == 0 {
-                return Ok((value, bits));
+                return Ok((value, bits, self));
             }
         }
     }
@@ -144,8 +161,14 @@ mod tests {
     #[test]
     fn numbers_of_variable_length_follow_the_examples_of_the_standard() {
         // DWARF 5, figures 22 and 23.
-        let unsigned: [(&[u8], u64); 6] =
-            [(&[2], 2), (&[127], 127), (&[0x80, 1], 128), (&[0x81, 1], 129), (&[0x82, 1], 130), (&[0xb9, 0x64], 12857)];
+        let unsigned: [(&[u8], u64); 6] = [
+            (&[2], 2),
+            (&[127], 127),
+            (&[0x80, 1], 128),
+            (&[0x81, 1], 129),
+            (&[0x82, 1], 130),
+            (&[0xb9, 0x64], 12857),
+        ];
         for (bytes, value) in unsigned {
             assert_eq!(at(bytes).uleb(), Ok(value));
         }

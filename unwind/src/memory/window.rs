@@ -23,7 +23,12 @@ impl<const N: usize> Window<N> {
 
     /// The bytes from `address` on, at least `wanted` (up to `N`) of them unless the memory ends before.
     #[inline]
-    pub(crate) fn at<'a, M: Memory>(&'a mut self, memory: &'a mut M, address: u64, wanted: usize) -> &'a [u8] {
+    pub(crate) fn at<'a, M: Memory>(
+        &'a mut self,
+        memory: &'a mut M,
+        address: u64,
+        wanted: usize,
+    ) -> &'a [u8] {
         if M::bytes(memory, address).is_some() {
             return M::bytes(memory, address).unwrap_or(&[]);
         }
@@ -32,9 +37,9 @@ impl<const N: usize> Window<N> {
 
     #[inline(never)]
     fn copied<M: Memory>(&mut self, memory: &mut M, address: u64, wanted: usize) -> &[u8] {
-        let held = self.offset(address).filter(|offset| {
-            self.filled.checked_sub(*offset).is_some_and(|rest| rest >= wanted.min(N))
-        });
+        let held = self
+            .offset(address)
+            .filter(|offset| self.filled.checked_sub(*offset).is_some_and(|rest| rest >= wanted.min(N)));
         let offset = match held {
             Some(offset) => offset,
             None => {

@@ -283,3 +283,6 @@ impl Callee<'_> {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,8 +93,9 @@ impl Expression {
                     stack.push(load(memory, address, operation.operand)?)?;
                 }
                 op::BREG0..=op::BREG31 | op::BREGX => {
-                    let value = register(operation.register)
-                        .ok_or(RuleError::UnknownRegister(operation.register.try_into().unwrap_or(u16::MAX)))?;
+                    let value = register(operation.register).ok_or(RuleError::UnknownRegister(
+                        operation.register.try_into().unwrap_or(u16::MAX),
+                    ))?;
                     stack.push(value.wrapping_add(operation.operand))?;
                 }
                 op::SKIP => at = jump(at, operation.operand, self.address, end)?,

@@ -57,7 +57,10 @@ fn arithmetic_is_of_64_bits_with_the_signs_of_the_standard() {
     assert_eq!((minus_seven_and(1, 0x24), minus_seven_and(1, 0x26)), (-14, -4));
     assert_eq!(minus_seven_and(60, 0x25), 15);
     assert_eq!((minus_seven_and(64, 0x24), minus_seven_and(64, 0x25), minus_seven_and(64, 0x26)), (0, 0, -1));
-    assert_eq!((value(&[0x09, 0xf9, 0x19]), value(&[0x37, 0x1f]), value(&[0x37, 0x20])), (7, -7i64 as u64, !7));
+    assert_eq!(
+        (value(&[0x09, 0xf9, 0x19]), value(&[0x37, 0x1f]), value(&[0x37, 0x20])),
+        (7, -7i64 as u64, !7)
+    );
     assert_eq!(value(&[0x37, 0x23, 0x80, 1]), 135);
     // i64::MIN / -1 and |i64::MIN| have no 64-bit value with a sign.
     let least: &[u8] = &[0x0e, 0, 0, 0, 0, 0, 0, 0, 0x80];
@@ -120,7 +123,9 @@ fn malformed_and_endless_expressions_end_with_the_reason() {
     assert_eq!(evaluate(&[0x31, 0x2f, 0xfc, 0xff], None), Err(RuleError::ExpressionStack), "pushes for ever");
     assert_eq!(evaluate(&[], None), Err(RuleError::ExpressionStack));
     assert_eq!(evaluate(&[], Some(9)), Ok(9));
-    for code in [&[0x12][..], &[0x13], &[0x31, 0x14], &[0x15, 255], &[0x31, 0x16], &[0x31, 0x32, 0x17], &[0x06]] {
+    for code in
+        [&[0x12][..], &[0x13], &[0x31, 0x14], &[0x15, 255], &[0x31, 0x16], &[0x31, 0x32, 0x17], &[0x06]]
+    {
         assert_eq!(evaluate(code, None), Err(RuleError::ExpressionStack), "{code:x?}");
     }
     for code in [&[0x31, 0x30, 0x1b][..], &[0x31, 0x30, 0x1d]] {

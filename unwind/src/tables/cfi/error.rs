@@ -11,7 +11,7 @@ pub enum TableError {
     /// No FDE contains this address.
     NoEntry(u64),
     /// `.eh_frame_hdr` has a version that is not 1.
-    HeaderVersion(u8),
+    HeaderVersion(u64),
     /// `.eh_frame_hdr` claims more entries than it has room for.
     HeaderCount(u64),
     /// Memory that a table should be in cannot be read.
@@ -25,21 +25,21 @@ pub enum TableError {
     /// What an FDE points to at this address is no CIE.
     NotCie(u64),
     /// A CIE has a version that is not 1, 3 or 4.
-    CieVersion(u8),
+    CieVersion(u64),
     /// A CIE has addresses that are not of 64 bits, or segments.
-    AddressSize(u8),
+    AddressSize(u64),
     /// A CIE has an unknown augmentation, whose length is not known either.
-    Augmentation(u8),
+    Augmentation(u64),
     /// An unknown pointer encoding.
-    PointerEncoding(u8),
+    PointerEncoding(u64),
     /// A pointer encoding that is relative to something this image does not have.
-    NoBase(u8),
+    NoBase(u64),
     /// An FDE's code ends beyond the address space.
     CodeRange(u64),
     /// An unknown call frame instruction.
-    Instruction(u8),
+    Instruction(u64),
     /// An instruction that makes no sense where it stands: in a CIE, or without what it changes.
-    Misplaced(u8),
+    Misplaced(u64),
     /// An instruction moves the address backwards or beyond the address space.
     Location(u64),
     /// More states are remembered than there is room for.
@@ -75,7 +75,7 @@ impl fmt::Display for TableError {
             Self::CieVersion(version) => write!(f, "a CIE has unknown version {version}"),
             Self::AddressSize(size) => write!(f, "a CIE has segments, or addresses of {size} bytes"),
             Self::Augmentation(letter) => {
-                write!(f, "a CIE has unknown augmentation '{}'", char::from(*letter).escape_default())
+                write!(f, "a CIE has unknown augmentation '{}'", char::from(*letter as u8).escape_default())
             }
             Self::PointerEncoding(encoding) => write!(f, "unknown pointer encoding {encoding:#04x}"),
             Self::NoBase(encoding) => {

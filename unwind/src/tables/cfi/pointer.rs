@@ -73,9 +73,9 @@ impl Pointer {
                 cursor.skip(padding)?;
                 Some(0)
             }
-            _ => return Err(TableError::PointerEncoding(encoding)),
+            _ => return Err(TableError::PointerEncoding(encoding.into())),
         };
-        let base = base.ok_or(TableError::NoBase(encoding))?;
+        let base = base.ok_or(TableError::NoBase(encoding.into()))?;
         let address = base.wrapping_add(number(cursor, encoding)?);
         Ok(if encoding & INDIRECT == 0 { Self::Direct(address) } else { Self::Indirect(address) })
     }
@@ -101,7 +101,7 @@ pub(super) fn number(cursor: &mut Cursor<'_>, encoding: u8) -> Result<u64, Table
         SDATA2 => cursor.u16().map(|n| n as i16 as u64),
         ULEB => cursor.uleb(),
         SLEB => cursor.sleb().map(|n| n as u64),
-        _ => return Err(TableError::PointerEncoding(encoding)),
+        _ => return Err(TableError::PointerEncoding(encoding.into())),
     };
     Ok(number?)
 }
@@ -153,7 +153,7 @@ mod tests {
         let padded = [9, 9, 9, 9, 9, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8];
         assert_eq!(direct(&padded, 0x50), (0x0807_0605_0403_0201, 15), "from the next multiple of eight on");
         for encoding in [0x2b, 0x3b, 0x4b] {
-            assert_eq!(read(&bytes, encoding, &Bases::default()), Err(TableError::NoBase(encoding)));
+            assert_eq!(read(&bytes, encoding, &Bases::default()), Err(TableError::NoBase(encoding.into())));
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
         for encoding in [0x05, 0x07, 0x0d, 0x0f, 0x60, 0x70, 0x5b, 0xff] {
             assert_eq!(
                 read(&[0; 16], encoding, &BASES),
-                Err(TableError::PointerEncoding(encoding)),
+                Err(TableError::PointerEncoding(encoding.into())),
                 "{encoding:x}"
             );
         }

@@ -93,7 +93,7 @@ impl RowContext {
         row.b_key = cie.b_key;
         row.state.clear();
         *depth = 0;
-        let mut machine = Machine { row, initial: None, states, depth, cie, bases, location: fde.code.start, pc };
+        let mut machine = Machine { row, initial: None, states, depth, cie, bases, pc };
         machine.run(memory, cie_window, cie.instructions)?;
         initial.copy_from(&machine.row.state);
         machine.initial = Some(initial);
@@ -111,8 +111,6 @@ struct Machine<'a> {
     depth: &'a mut usize,
     cie: &'a Cie,
     bases: Bases,
-    /// The address that the row begins at.
-    location: u64,
     pc: u64,
 }
 
@@ -125,8 +123,8 @@ impl Machine<'_> {
         window: &mut Window<N>,
         instructions: Range,
     ) -> Result<(), TableError> {
-        let end = instructions.end;
-        let mut at = instructions.start;
+        let Range { start: mut at, end } = instructions;
+        let mut location = self.row.range.start;
         while at < end {
             let bytes = window.at(memory, at, LONGEST);
             if bytes.is_empty() {
@@ -134,100 +132,92 @@ impl Machine<'_> {
             }
             let mut cursor = Cursor::new(at, bytes, end);
             // As long as the next instruction is sure to be at hand.
+            let enough = if cursor.end() == end { 1 } else { LONGEST };
             loop {
-                if let Some(location) = self.step(&mut cursor)?
-                    && self.advance(location)?
-                {
-                    return Ok(());
+                if let Some(next) = self.step(&mut cursor, location)? {
+                    if next > self.pc {
+                        self.row.range = Range { start: location, end: next.min(self.row.range.end) };
+                        return Ok(());
+                    }
+                    location = next;
                 }
-                at = cursor.address();
-                let left = cursor.left();
-                if left == 0 || (left < LONGEST && at.wrapping_add(left as u64) != end) {
+                if cursor.left() < enough {
                     break;
                 }
             }
+            at = cursor.address();
         }
+        self.row.range.start = location;
         // An expression may reach beyond the end.
         if at > end { Err(TableError::CutShort) } else { Ok(()) }
     }
 
-    /// Begins a row at `location`, and says whether the one before was the one that was asked for.
+    /// Executes one instruction in the row that begins at `location`. An address is where it says that the next begins.
     #[inline]
-    fn advance(&mut self, location: u64) -> Result<bool, TableError> {
-        if location > self.pc {
-            self.row.range = Range { start: self.location, end: location.min(self.row.range.end) };
-            return Ok(true);
-        }
-        self.location = location;
-        self.row.range.start = location;
-        Ok(false)
-    }
-
-    /// Executes one instruction. An address is where it says that a new row begins.
-    #[inline]
-    fn step(&mut self, cursor: &mut Cursor<'_>) -> Result<Option<u64>, TableError> {
+    fn step(&mut self, cursor: &mut Cursor<'_>, location: u64) -> Result<Option<u64>, TableError> {
         let code = cursor.u8()?;
         let low = code & 0x3f;
-        match code >> 6 {
-            1 => return self.moved(code, low.into()).map(Some),
-            2 => {
+        match code {
+            0x40..=0x7f => return self.moved(code, location, low.into()).map(Some),
+            cfa::DEF_CFA_OFFSET => {
+                let offset = cursor.uleb()? as i64;
+                self.redefine_cfa(code, None, Some(offset))?;
+            }
+            0x80..=0xbf => {
                 let offset = cursor.uleb()?;
                 self.set(low.into(), RegisterRule::Offset(self.factored(offset)));
             }
-            3 => self.restore(code, low.into())?,
-            _ => return self.step_extended(low, cursor),
-        }
-        Ok(None)
-    }
-
-    #[inline]
-    fn step_extended(&mut self, code: u8, cursor: &mut Cursor<'_>) -> Result<Option<u64>, TableError> {
-        match code {
             cfa::NOP => {}
-            cfa::ADVANCE_LOC1 => return self.moved(code, cursor.u8()?.into()).map(Some),
-            cfa::ADVANCE_LOC2 => return self.moved(code, cursor.u16()?.into()).map(Some),
-            cfa::ADVANCE_LOC4 => return self.moved(code, cursor.u32()?.into()).map(Some),
-            cfa::SET_LOC => return self.set_loc(cursor).map(Some),
+            cfa::ADVANCE_LOC1 => return self.moved(code, location, cursor.u8()?.into()).map(Some),
+            cfa::ADVANCE_LOC2 => return self.moved(code, location, cursor.u16()?.into()).map(Some),
+            cfa::ADVANCE_LOC4 => return self.moved(code, location, cursor.u32()?.into()).map(Some),
             cfa::DEF_CFA => {
                 let register = register(cursor)?;
                 self.row.state.cfa = CfaRule::RegisterOffset { register, offset: cursor.uleb()? as i64 };
             }
-            cfa::DEF_CFA_OFFSET => self.redefine_cfa(code, None, Some(cursor.uleb()? as i64))?,
             cfa::DEF_CFA_REGISTER => self.redefine_cfa(code, Some(register(cursor)?), None)?,
             cfa::REMEMBER_STATE => self.remember()?,
             cfa::RESTORE_STATE => self.restore_state()?,
-            _ => self.step_rare(code, cursor)?,
+            0xc0..=0xff => self.restore(code, low.into())?,
+            cfa::SET_LOC => {
+                let next = self.set_loc(*cursor, location)?;
+                *cursor = next.1;
+                return Ok(Some(next.0));
+            }
+            _ => *cursor = self.step_rare(code, *cursor)?,
         }
         Ok(None)
     }
 
+    /// By value, so that the place can stay in registers for the others.
     #[inline(never)]
-    fn step_rare(&mut self, code: u8, cursor: &mut Cursor<'_>) -> Result<(), TableError> {
+    fn step_rare<'b>(&mut self, code: u8, mut cursor: Cursor<'b>) -> Result<Cursor<'b>, TableError> {
+        let place = &mut cursor;
         match code {
             cfa::DEF_CFA_SF => {
-                let register = register(cursor)?;
-                let offset = self.factored_signed(cursor.sleb()?);
+                let register = register(place)?;
+                let offset = self.factored_signed(place.sleb()?);
                 self.row.state.cfa = CfaRule::RegisterOffset { register, offset };
             }
             cfa::DEF_CFA_OFFSET_SF => {
-                let offset = self.factored_signed(cursor.sleb()?);
+                let offset = self.factored_signed(place.sleb()?);
                 self.redefine_cfa(code, None, Some(offset))?;
             }
-            cfa::DEF_CFA_EXPRESSION => self.row.state.cfa = CfaRule::Expression(expression(cursor)?),
-            cfa::GNU_ARGS_SIZE => _ = cursor.uleb()?,
+            cfa::DEF_CFA_EXPRESSION => self.row.state.cfa = CfaRule::Expression(expression(place)?),
+            cfa::GNU_ARGS_SIZE => _ = place.uleb()?,
             cfa::AARCH64_NEGATE_RA_STATE if self.row.architecture == Architecture::Arm64 => self.flip_sign(1),
             cfa::AARCH64_NEGATE_RA_STATE_WITH_PC if self.row.architecture == Architecture::Arm64 => {
                 self.flip_sign(3);
             }
-            _ => return self.step_register(code, cursor),
+            _ => self.step_register(code, place)?,
         }
-        Ok(())
+        Ok(cursor)
     }
 
     /// The instructions that give a register a rule. The register is the first operand of all.
     fn step_register(&mut self, code: u8, cursor: &mut Cursor<'_>) -> Result<(), TableError> {
         if !cfa::REGISTER_INSTRUCTIONS.contains(&code) {
-            return Err(TableError::Instruction(code));
+            return Err(TableError::Instruction(code.into()));
         }
         let register = cursor.uleb()?;
         let rule = match code {
@@ -244,7 +234,7 @@ impl Machine<'_> {
             cfa::VAL_OFFSET_SF => RegisterRule::ValOffset(self.factored_signed(cursor.sleb()?)),
             cfa::EXPRESSION => RegisterRule::Expression(expression(cursor)?),
             cfa::VAL_EXPRESSION => RegisterRule::ValExpression(expression(cursor)?),
-            _ => return Err(TableError::Instruction(code)),
+            _ => return Err(TableError::Instruction(code.into())),
         };
         self.set(register, rule);
         Ok(())
@@ -252,24 +242,23 @@ impl Machine<'_> {
 
     /// The address `delta` units of code on.
     #[inline]
-    fn moved(&self, code: u8, delta: u64) -> Result<u64, TableError> {
+    fn moved(&self, code: u8, location: u64, delta: u64) -> Result<u64, TableError> {
         if self.initial.is_none() {
-            return Err(TableError::Misplaced(code));
+            return Err(TableError::Misplaced(code.into()));
         }
         let delta = delta.checked_mul(self.cie.code_factor);
-        delta
-            .and_then(|delta| self.location.checked_add(delta))
-            .ok_or(TableError::Location(self.location))
+        delta.and_then(|delta| location.checked_add(delta)).ok_or(TableError::Location(location))
     }
 
-    fn set_loc(&self, cursor: &mut Cursor<'_>) -> Result<u64, TableError> {
+    #[inline(never)]
+    fn set_loc<'b>(&self, mut cursor: Cursor<'b>, location: u64) -> Result<(u64, Cursor<'b>), TableError> {
         if self.initial.is_none() {
-            return Err(TableError::Misplaced(cfa::SET_LOC));
+            return Err(TableError::Misplaced(cfa::SET_LOC.into()));
         }
-        match Pointer::read(cursor, self.cie.encoding, &self.bases)? {
-            Pointer::Direct(location) if location >= self.location => Ok(location),
-            Pointer::Direct(_) => Err(TableError::Location(self.location)),
-            Pointer::Indirect(_) => Err(TableError::PointerEncoding(self.cie.encoding)),
+        match Pointer::read(&mut cursor, self.cie.encoding, &self.bases)? {
+            Pointer::Direct(next) if next >= location => Ok((next, cursor)),
+            Pointer::Direct(_) => Err(TableError::Location(location)),
+            Pointer::Indirect(_) => Err(TableError::PointerEncoding(self.cie.encoding.into())),
         }
     }
 
@@ -294,7 +283,7 @@ impl Machine<'_> {
     #[inline]
     fn redefine_cfa(&mut self, code: u8, to: Option<u16>, by: Option<i64>) -> Result<(), TableError> {
         let CfaRule::RegisterOffset { register, offset } = &mut self.row.state.cfa else {
-            return Err(TableError::Misplaced(code));
+            return Err(TableError::Misplaced(code.into()));
         };
         *register = to.unwrap_or(*register);
         *offset = by.unwrap_or(*offset);
@@ -303,7 +292,7 @@ impl Machine<'_> {
 
     #[inline]
     fn restore(&mut self, code: u8, register: u64) -> Result<(), TableError> {
-        let initial = self.initial.ok_or(TableError::Misplaced(code))?;
+        let initial = self.initial.ok_or(TableError::Misplaced(code.into()))?;
         if let Some(slot) = self.row.slot(register) {
             self.row.state.set(slot, initial.get(slot));
         } else if register == SIGN_REGISTER && self.row.architecture == Architecture::Arm64 {
