@@ -26,7 +26,6 @@ pub use program::RowContext;
 use crate::images::Range;
 use crate::memory::Memory;
 use crate::rule::Row;
-use entry::{Cie, Fde};
 use freezeframe_arch::Architecture;
 use header::Found;
 use pointer::Bases;
@@ -70,32 +69,44 @@ impl Tables {
         context: &'c mut RowContext,
     ) -> Result<&'c Row, TableError> {
         context.forget();
-        let (fde, cie) = self.fde(memory, pc, context)?;
-        context.execute(memory, architecture, &cie, &fde, self.bases(), pc)?;
-        Ok(context.row())
-    }
-
-    #[inline]
-    fn fde<M: Memory>(
-        &self,
-        memory: &mut M,
-        pc: u64,
-        context: &mut RowContext,
-    ) -> Result<(Fde, Cie), TableError> {
         let mut start = self.eh_frame.map(|range| range.start);
         if let Some(range) = self.eh_frame_hdr {
             match header::find(memory, &mut context.fde_window, range, self.bases(), pc)? {
                 Found::Fde(address) => {
-                    let extent = self.eh_frame.unwrap_or(self.image);
-                    let (fde, cie) = entry::fde_at(memory, context.windows(), extent, self.bases(), address)?;
-                    return if fde.code.contains(pc) { Ok((fde, cie)) } else { Err(TableError::NoEntry(pc)) };
+                    let (fde, cie) =
+                        entry::fde_at(memory, context.windows(), self.extent(), self.bases(), address)?;
+                    if !fde.code.contains(pc) {
+                        return Err(TableError::NoEntry(pc));
+                    }
+                    context.execute(memory, architecture, &cie, &fde, self.bases(), pc)?;
+                    return Ok(context.row());
                 }
                 Found::NoTable { eh_frame } => start = start.or(eh_frame),
             }
         }
         let start = start.ok_or(TableError::NoTables)?;
-        let end = self.eh_frame.unwrap_or(self.image).end;
-        linear::find(memory, context.windows(), Range { start, end }, self.bases(), pc)
+        self.row_without_index(memory, architecture, pc, context, start)?;
+        Ok(context.row())
+    }
+
+    #[inline(never)]
+    fn row_without_index<M: Memory>(
+        &self,
+        memory: &mut M,
+        architecture: Architecture,
+        pc: u64,
+        context: &mut RowContext,
+        start: u64,
+    ) -> Result<(), TableError> {
+        let extent = Range { start, end: self.extent().end };
+        let (fde, cie) = linear::find(memory, context.windows(), extent, self.bases(), pc)?;
+        context.execute(memory, architecture, &cie, &fde, self.bases(), pc)
+    }
+
+    /// What entries must lie in.
+    #[inline]
+    fn extent(&self) -> Range {
+        self.eh_frame.unwrap_or(self.image)
     }
 
     #[inline]

@@ -1,4 +1,5 @@
 extern crate std;
+use super::entry::Cie;
 use super::*;
 use crate::memory::{SliceMemory, Window};
 use crate::rule::{CfaRule, Expression, RegisterRule, ReturnAddressSign};
