@@ -68,7 +68,8 @@ impl Sample {
             }
             // Whatever it is, it can be shown.
             write_text(&mut Vec::new(), record, TextOptions::default()).unwrap();
-            (to_json(record).unwrap(), list_line(record));
+            to_json(record).unwrap();
+            list_line(record);
         }
         assert!(report.dropped.is_none_or(|dropped| dropped == 0), "a damaged count was believed");
         Some(report)

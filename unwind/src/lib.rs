@@ -9,5 +9,6 @@ pub mod rule;
 pub mod snapshot;
 pub mod suspend;
 mod sys;
+pub mod tables;
 pub mod threads;
 pub mod walk;

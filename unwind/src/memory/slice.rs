@@ -23,6 +23,7 @@ impl<'a> SliceMemory<'a> {
         Self { base, bytes }
     }
 
+    #[inline]
     fn tail(&self, address: u64) -> Option<&'a [u8]> {
         let offset = address.checked_sub(self.base)?;
         self.bytes.get(usize::try_from(offset).ok()?..)
@@ -38,6 +39,11 @@ impl Memory for SliceMemory<'_> {
     #[inline]
     fn read_u64(&mut self, address: u64) -> Option<u64> {
         self.tail(address)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+    }
+
+    #[inline]
+    fn bytes(&self, address: u64) -> Option<&[u8]> {
+        self.tail(address).filter(|tail| !tail.is_empty())
     }
 }
 

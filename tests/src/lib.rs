@@ -1,0 +1,4 @@
+//! What tests across the crates share.
+
+pub mod elf;
+pub mod oracle;

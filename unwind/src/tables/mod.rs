@@ -1,0 +1,3 @@
+//! Unwind tables of images: bytes in, a rule out.
+
+pub mod cfi;
