@@ -5,7 +5,7 @@ mod prstatus;
 mod ucontext;
 
 pub use prstatus::{from_prstatus_note, from_regset};
-pub use ucontext::{UCONTEXT_SIZE_NATIVE, from_ucontext};
+pub use ucontext::{UCONTEXT_BYTES_MAX, from_ucontext, ucontext_bytes};
 
 /// Why bytes could not be read as a register file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use super::{RegistersError, need, x86_64_registers};
 use crate::{Architecture, Registers};
 use core::mem::offset_of;
-use static_assertions::const_assert_eq;
+use static_assertions::{const_assert, const_assert_eq};
 
 #[repr(C)]
 struct StackT {
@@ -78,11 +78,18 @@ const SIZE_X86_64: usize = size_of::<UcontextX86_64>();
 /// Up to `pstate`: the alignment's padding and the records after it are not read.
 const SIZE_ARM64: usize = offset_of!(UcontextArm64, uc_mcontext.pstate) + 8;
 
-/// How many bytes of a `ucontext_t` of the compiled-for architecture [`from_ucontext`] reads.
-pub const UCONTEXT_SIZE_NATIVE: usize = match Architecture::NATIVE {
-    Architecture::X86_64 => SIZE_X86_64,
-    Architecture::Arm64 => SIZE_ARM64,
-};
+/// How many bytes of a `ucontext_t` of `architecture` [`from_ucontext`] reads.
+pub const fn ucontext_bytes(architecture: Architecture) -> usize {
+    match architecture {
+        Architecture::X86_64 => SIZE_X86_64,
+        Architecture::Arm64 => SIZE_ARM64,
+    }
+}
+
+/// The greatest of [`ucontext_bytes`].
+pub const UCONTEXT_BYTES_MAX: usize = SIZE_ARM64;
+
+const_assert!(SIZE_X86_64 <= UCONTEXT_BYTES_MAX);
 
 /// The registers in a `ucontext_t` of `architecture`, given as bytes.
 ///

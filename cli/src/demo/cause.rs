@@ -40,6 +40,8 @@ fn block_by_computing() {
         let round = candidate + 2_000;
         while candidate < round {
             let mut divisor = 2;
+            // Not `is_multiple_of`, which a debug build would call.
+            #[allow(clippy::manual_is_multiple_of)]
             while candidate % divisor != 0 {
                 divisor += 1;
             }

@@ -41,6 +41,7 @@ const_assert_eq!(size_of::<ProgramHeader>(), 56);
 const MAGIC: [u8; 6] = [0x7f, b'E', b'L', b'F', 2, 1];
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 const PF_X: u32 = 1;
 const NT_GNU_BUILD_ID: u32 = 3;
 const PAGE: u64 = 4096;
@@ -105,6 +106,9 @@ pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Ima
         let start = slide.wrapping_add(header.p_vaddr);
         if header.p_type == PT_LOAD && header.p_flags & PF_X != 0 {
             image.add_code(Range { start, end: start.saturating_add(header.p_memsz) });
+        }
+        if header.p_type == PT_GNU_EH_FRAME {
+            image.eh_frame_hdr = Range { start, end: start.saturating_add(header.p_memsz) };
         }
         if header.p_type == PT_NOTE && build_id.length == 0 {
             find_build_id(memory, start, header.p_memsz, header.p_align, &mut build_id);
@@ -218,12 +222,15 @@ mod tests {
             (PT_NOTE, 4, 0x40_0200, 48),
             (PT_LOAD, 5, 0x40_1000, 0x2345),
             (PT_LOAD, 6, 0x40_5000, 0x10),
+            (PT_GNU_EH_FRAME, 4, 0x40_0300, 0x44),
         ]);
         let (image, id) = read_at(0x7f00_0000_0000, &bytes).unwrap();
         assert_eq!(image.slide, 0x7f00_0000_0000 - 0x40_0000);
         assert_eq!(image.range, Range { start: 0x7f00_0000_0000, end: 0x7f00_0000_5010 });
         let code = Range { start: 0x7f00_0000_1000, end: 0x7f00_0000_3345 };
         assert!(image.code().eq([code]));
+        let tables = Range { start: 0x7f00_0000_0300, end: 0x7f00_0000_0344 };
+        assert_eq!(image.eh_frame_hdr, tables);
         assert_eq!(id, [7, 0, 0, 0, 9, 0, 0, 0], "the second note, behind one with a padded description");
     }
 

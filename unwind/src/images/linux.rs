@@ -121,6 +121,17 @@ impl Refresh<'_> {
 }
 
 impl ImageTable {
+    /// Adds the ELF image whose file header lies at `load_address` of `memory`: a core file's, a file's own bytes, a
+    /// test's. Returns its range; none if there is no image, or no room.
+    ///
+    /// # Signal safety
+    /// Safe if `memory` is.
+    pub fn add<M: Memory>(&mut self, memory: &mut M, load_address: u64, path: &[u8]) -> Option<Range> {
+        let range = self.add_elf(memory, ImageKind::Elf, load_address, (0, load_address), path)?;
+        self.settle();
+        Some(range)
+    }
+
     fn keep_known(&mut self, kind: ImageKind, start: u64, file: (u64, u64)) -> Option<Range> {
         let generation = self.generation;
         let mut images = self.images.iter_mut().take(self.count);

@@ -51,6 +51,8 @@ pub struct Image {
     pub range: Range,
     /// What to add to an address in the file to get the one in memory.
     pub slide: u64,
+    /// The index of its unwind tables, `PT_GNU_EH_FRAME`; empty if it has none.
+    pub eh_frame_hdr: Range,
     pub(super) code: [Range; MAX_CODE_RANGES],
     pub(super) path: Span,
     pub(super) build_id: Span,
@@ -64,6 +66,7 @@ impl Image {
         kind: ImageKind::Anonymous,
         range: Range { start: 0, end: 0 },
         slide: 0,
+        eh_frame_hdr: Range { start: 0, end: 0 },
         code: [Range { start: 0, end: 0 }; MAX_CODE_RANGES],
         path: Span { start: 0, length: 0 },
         build_id: Span { start: 0, length: 0 },
@@ -113,6 +116,7 @@ pub struct ImageTable {
     pub(super) bytes_used: usize,
     pub(super) dropped: u32,
     pub(super) generation: u32,
+    pub(super) version: u32,
     pub(super) main_stack: Range,
 }
 
@@ -132,6 +136,7 @@ impl ImageTable {
             bytes_used: 0,
             dropped: 0,
             generation: 0,
+            version: 0,
             main_stack: Range { start: 0, end: 0 },
         }
     }
@@ -171,6 +176,11 @@ impl ImageTable {
         self.bytes_of(image.build_id)
     }
 
+    /// Changes whenever an image comes or goes: what was learned of addresses under another version may be wrong.
+    pub const fn version(&self) -> u32 {
+        self.version
+    }
+
     /// How many images did not fit.
     pub const fn dropped(&self) -> u32 {
         self.dropped
@@ -197,9 +207,11 @@ impl ImageTable {
 
     pub(super) fn clear(&mut self) {
         (self.count, self.bytes_used, self.dropped) = (0, 0, 0);
+        self.version = self.version.wrapping_add(1);
     }
 
     pub(super) fn push(&mut self, image: Image) {
+        self.version = self.version.wrapping_add(1);
         match self.images.get_mut(self.count) {
             Some(free) => {
                 *free = image;
@@ -230,6 +242,9 @@ impl ImageTable {
                 *slot = image;
             }
             count = count.saturating_add(1);
+        }
+        if count != self.count {
+            self.version = self.version.wrapping_add(1);
         }
         self.count = count;
     }

@@ -6,12 +6,14 @@
 mod cursor;
 #[cfg(target_os = "linux")]
 mod linux;
+mod pages;
 mod slice;
 mod stack_copy;
 mod window;
 
 #[cfg(target_os = "linux")]
 pub use linux::ProcessMemory;
+pub use pages::{Paged, Pages};
 pub use slice::SliceMemory;
 pub use stack_copy::StackCopy;
 

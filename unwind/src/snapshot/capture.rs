@@ -9,7 +9,7 @@ use crate::rule::StackBounds;
 use crate::suspend::{Patience, Release, Session, SuspendError, Suspender};
 use crate::sys;
 use crate::threads::{self, ThreadId, ThreadsError};
-use crate::walk::{Backtrace, Depth, Frame, Summary, Walker};
+use crate::walk::{Backtrace, Depth, Frame, StopReason, Summary, WalkContext, Walker};
 use freezeframe_arch::{PacMask, Registers};
 
 /// Whom to capture, how deep, and how long to wait.
@@ -98,8 +98,9 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
         let threads = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
         let mut session = suspender.session();
         let give_up = started_ns.saturating_add(options.all_within_ns);
-        let mut taker =
-            Taker { images, pac: self.head.pac, memory: ProcessMemory::new(), stack: &mut self.stack };
+        let tables = ProcessMemory::new();
+        let walks = Walks { images, pac: self.head.pac, tables, context: &mut self.context };
+        let mut taker = Taker { walks, memory: ProcessMemory::new(), stack: &mut self.stack };
         for index in 0..threads.len() {
             let first = index == 0;
             // The first thread does not wait for what is asked about the others, and theirs is all asked before the
@@ -180,8 +181,7 @@ fn fit(depth: Depth, room: usize) -> Depth {
 
 /// Takes one thread after the other, with one buffer for their stacks.
 struct Taker<'a> {
-    images: &'a ImageTable,
-    pac: PacMask,
+    walks: Walks<'a>,
     memory: ProcessMemory,
     stack: &'a mut [u8],
 }
@@ -196,69 +196,100 @@ impl Taker<'_> {
         depth: Depth,
         still: &dyn Fn() -> bool,
     ) {
+        let window_was_enough = self.take_once(session, patience, thread, storage, depth, still, false);
+        // The stack goes on elsewhere: a signal handler runs on a stack of its own.
+        if !window_was_enough {
+            self.take_once(session, patience, thread, storage, depth, still, true);
+        }
+    }
+
+    /// Returns false if the walk has left the window that was copied. With `walk_held` it may do so.
+    #[allow(clippy::too_many_arguments)]
+    fn take_once(
+        &mut self,
+        session: &mut Session,
+        patience: Patience,
+        thread: &mut ThreadCapture,
+        storage: &mut [Frame],
+        depth: Depth,
+        still: &dyn Fn() -> bool,
+        walk_held: bool,
+    ) -> bool {
         let held = match session.suspend(thread.thread, patience) {
             Ok(held) => held,
             Err(error) => {
                 thread.held = Held::Not(error);
-                return;
+                return true;
             }
         };
         // From here to the release: registers, one copy, and the one question. Further copies and the walk only for a
-        // stack that is deeper than the buffer.
+        // stack that is deeper than the buffer, or in several pieces.
         let registers = *held.registers();
-        let bounds = self.bounds(&registers);
+        let bounds = self.walks.bounds(&registers);
         let mut copy = StackCopy::new(self.stack);
         let complete = copy.fill(&mut self.memory, bounds.low, bounds.high);
         thread.moved = !still();
-        let release = if complete {
+        let mut enough = true;
+        let release = if complete && !walk_held {
             let release = held.release();
-            thread.summary =
-                walk(&registers, bounds, self.pac, self.images, &mut copy.window(), storage, depth);
+            let mut window = copy.window();
+            thread.summary = self.walks.walk(&registers, bounds, &mut window, storage, depth);
+            enough = match thread.summary.stop {
+                StopReason::Unreadable(address) => window.read(address, &mut [0]) != 0,
+                _ => true,
+            };
             release
         } else {
             let mut memory = copy.continue_in(&mut self.memory);
-            thread.summary = walk(&registers, bounds, self.pac, self.images, &mut memory, storage, depth);
+            thread.summary = self.walks.walk(&registers, bounds, &mut memory, storage, depth);
             held.release()
         };
         thread.held = match release {
             Release::Whole { held_ns } => Held::Signal { held_ns },
             Release::Torn => Held::Torn,
         };
-        thread.registers = Some(registers);
-        thread.stack_end = if bounds.high == u64::MAX { 0 } else { bounds.high };
-        thread.copies = copy.copies();
+        thread.note(registers, bounds, copy.copies());
+        enough
     }
 
     /// The capturing thread itself, from here on outward.
     fn take_own(&mut self, thread: &mut ThreadCapture, storage: &mut [Frame], depth: Depth) {
         let registers = freezeframe_arch::capture();
-        let bounds = self.bounds(&registers);
+        let bounds = self.walks.bounds(&registers);
         let mut copy = StackCopy::new(self.stack);
         copy.fill(&mut self.memory, bounds.low, bounds.high);
         let mut memory = copy.continue_in(&mut self.memory);
-        thread.summary = walk(&registers, bounds, self.pac, self.images, &mut memory, storage, depth);
+        thread.summary = self.walks.walk(&registers, bounds, &mut memory, storage, depth);
         thread.held = Held::Itself;
-        thread.registers = Some(registers);
-        thread.stack_end = if bounds.high == u64::MAX { 0 } else { bounds.high };
-        thread.copies = copy.copies();
+        thread.note(registers, bounds, copy.copies());
     }
+}
 
+/// What all walks share.
+struct Walks<'a> {
+    images: &'a ImageTable,
+    pac: PacMask,
+    tables: ProcessMemory,
+    context: &'a mut WalkContext,
+}
+
+impl Walks<'_> {
     fn bounds(&self, registers: &Registers) -> StackBounds {
         let main = self.images.main_stack();
         let low = registers.sp();
         if main.contains(low) { StackBounds { low, high: main.end } } else { StackBounds::above(low) }
     }
-}
 
-fn walk<M: Memory>(
-    registers: &Registers,
-    bounds: StackBounds,
-    pac: PacMask,
-    images: &ImageTable,
-    memory: &mut M,
-    storage: &mut [Frame],
-    depth: Depth,
-) -> Summary {
-    let mut walker = Walker::new(registers, bounds, pac).with_images(images);
-    Backtrace::new(storage, depth).collect(&mut walker, memory)
+    fn walk<M: Memory>(
+        &mut self,
+        registers: &Registers,
+        bounds: StackBounds,
+        memory: &mut M,
+        storage: &mut [Frame],
+        depth: Depth,
+    ) -> Summary {
+        let mut walker =
+            Walker::new(registers, bounds, self.pac, self.images, &mut self.tables, self.context);
+        Backtrace::new(storage, depth).collect(&mut walker, memory)
+    }
 }

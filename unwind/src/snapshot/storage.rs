@@ -2,14 +2,15 @@
 
 use super::ThreadCapture;
 use crate::threads::ThreadId;
-use crate::walk::Frame;
+use crate::walk::{Frame, WalkContext};
 use freezeframe_arch::{Architecture, PacMask};
 
 /// How much of a stack is copied at a time, in bytes.
 pub(super) const STACK_WINDOW: usize = 64 * 1024;
 
 /// Up to `THREADS` threads with up to `FRAMES` frames together. `const` constructible, so usable as a static that is
-/// there before anything goes wrong; about 500 bytes a thread, 32 a frame and 64 KiB for the copy of a stack.
+/// there before anything goes wrong; about 500 bytes a thread, 32 a frame, 64 KiB for the copy of
+/// a stack and 320 KiB for what walks learn.
 ///
 /// ```
 /// use freezeframe_unwind::images::ImageTable;
@@ -34,6 +35,7 @@ pub struct Snapshot<const THREADS: usize, const FRAMES: usize> {
     pub(super) ids: [ThreadId; THREADS],
     pub(super) frames: [Frame; FRAMES],
     pub(super) stack: [u8; STACK_WINDOW],
+    pub(super) context: WalkContext,
     pub(super) head: Head,
 }
 
@@ -56,6 +58,7 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
             ids: [ThreadId(0); THREADS],
             frames: [Frame::EMPTY; FRAMES],
             stack: [0; STACK_WINDOW],
+            context: WalkContext::new(),
             head: Head { threads: 0, frames: 0, dropped: 0, started_ns: 0, ended_ns: 0, pac: PacMask::NONE },
         }
     }

@@ -1,5 +1,6 @@
 //! One thread of a snapshot.
 
+use crate::rule::StackBounds;
 use crate::suspend::SuspendError;
 use crate::threads::{ThreadFacts, ThreadId};
 use crate::walk::{StopReason, Summary};
@@ -61,4 +62,12 @@ impl ThreadCapture {
         },
         first_frame: 0,
     };
+
+    /// What is known of its stack now that it was copied.
+    #[cfg(target_os = "linux")]
+    pub(super) const fn note(&mut self, registers: Registers, bounds: StackBounds, copies: u32) {
+        self.registers = Some(registers);
+        self.stack_end = if bounds.high == u64::MAX { 0 } else { bounds.high };
+        self.copies = copies;
+    }
 }

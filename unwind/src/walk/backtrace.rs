@@ -73,7 +73,7 @@ impl<'a> Backtrace<'a> {
     ///
     /// # Signal safety
     /// Safe if `memory` is.
-    pub fn collect<M: Memory>(mut self, walker: &mut Walker<'_>, memory: &mut M) -> Summary {
+    pub fn collect<T: Memory, M: Memory>(mut self, walker: &mut Walker<'_, T>, memory: &mut M) -> Summary {
         self.pac = walker.pac();
         loop {
             match walker.next(memory) {

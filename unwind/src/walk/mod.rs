@@ -1,11 +1,15 @@
 //! From registers to a backtrace.
 
 mod backtrace;
+mod context;
+mod registers;
 mod repeat;
+mod signal;
 mod stop;
 mod walker;
 
 pub use backtrace::{Backtrace, Depth, Frame, Summary};
+pub use context::WalkContext;
 pub use repeat::Repeat;
 pub use stop::StopReason;
-pub use walker::Walker;
+pub use walker::{NoTables, Walker};

@@ -5,13 +5,13 @@ use core::fmt;
 /// Why a walk ended. Only [`EndOfStack`](Self::EndOfStack) says that nothing is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// The regular end: a null frame pointer.
+    /// The regular end: the tables say so, or, in code without tables, the frame pointer is null.
     EndOfStack,
     /// A frame record whose return address lies in the first page.
     NullReturnAddress,
     /// A frame pointer that is not a multiple of eight.
     Misaligned(u64),
-    /// A frame pointer at or below its callee's: a cycle, or not a frame pointer.
+    /// A frame pointer or a stack pointer at or below its callee's: a cycle, or not what it should be.
     NotAscending(u64),
     /// A frame pointer above the stack.
     OutOfBounds(u64),
@@ -21,6 +21,8 @@ pub enum StopReason {
     NotCode(u64),
     /// The step limit.
     Limit,
+    /// The unwind tables have no way from this address to its caller, and neither has the frame pointer.
+    NoRule(u64),
 }
 
 impl StopReason {
@@ -38,6 +40,7 @@ impl StopReason {
             Self::Unreadable(address) => (6, address),
             Self::NotCode(address) => (7, address),
             Self::Limit => (8, 0),
+            Self::NoRule(address) => (9, address),
         }
     }
 
@@ -52,6 +55,7 @@ impl StopReason {
             6 => Self::Unreadable(address),
             7 => Self::NotCode(address),
             8 => Self::Limit,
+            9 => Self::NoRule(address),
             _ => return None,
         })
     }
@@ -63,11 +67,12 @@ impl fmt::Display for StopReason {
             Self::EndOfStack => write!(f, "end of stack"),
             Self::NullReturnAddress => write!(f, "null return address"),
             Self::Misaligned(fp) => write!(f, "misaligned frame pointer {fp:#x}"),
-            Self::NotAscending(fp) => write!(f, "frame pointer {fp:#x} is not above its callee's"),
+            Self::NotAscending(fp) => write!(f, "{fp:#x} is not above its callee's frame"),
             Self::OutOfBounds(fp) => write!(f, "frame pointer {fp:#x} is outside the stack"),
             Self::Unreadable(address) => write!(f, "unreadable memory at {address:#x}"),
             Self::NotCode(pc) => write!(f, "return address {pc:#x} is not in code"),
             Self::Limit => write!(f, "step limit reached"),
+            Self::NoRule(pc) => write!(f, "no rule leads from {pc:#x} to its caller"),
         }
     }
 }

@@ -1,16 +1,18 @@
 //! The walk: one step at a time, from a thread's registers outward.
 
+use super::context::{Finder, Found, WalkContext};
+use super::registers::WalkRegisters;
+use super::signal::interrupted;
 use super::{Frame, StopReason};
 use crate::images::ImageTable;
 use crate::memory::Memory;
-use crate::rule::{FrameAddress, FramePointer, StackBounds, Trust};
+use crate::rule::{FrameAddress, KnownRegisters, Rule, RuleError, StackBounds, Trust};
 use freezeframe_arch::{PacMask, Registers};
 
-/// Walks a stack by frame pointers.
+/// Walks a stack: by unwind tables and frame pointers, or by frame pointers alone.
 ///
-/// Each frame pointer must lie strictly above the last one and inside the bounds, be aligned and readable, and each
-/// return address must lie in code, if it is known where code is: else the walk ends, with the reason. So it always
-/// ends, and does not invent frames.
+/// Each frame must lie strictly above the last one and inside the bounds, and each return address in code, if it is
+/// known where code is: else the walk ends, with the reason. So it always ends, and does not invent frames.
 ///
 /// ```
 /// use freezeframe_arch::{PacMask, Registers, RegistersX86_64};
@@ -21,49 +23,83 @@ use freezeframe_arch::{PacMask, Registers};
 /// // One frame record at 0x1000: the end of the chain, and a return address.
 /// let mut memory = SliceMemory::new(0x1000, &[0, 0, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0, 0, 0, 0, 0, 0]);
 /// let registers = RegistersX86_64 { rip: 0x5000, rsp: 0xff0, rbp: 0x1000, ..Default::default() };
-/// let mut walker = Walker::new(&Registers::X86_64(registers), StackBounds::above(0xff0), PacMask::NONE);
+/// let bounds = StackBounds::above(0xff0);
+/// let mut walker = Walker::by_frame_pointers(&Registers::X86_64(registers), bounds, PacMask::NONE);
 /// assert_eq!(walker.next(&mut memory).map(|frame| frame.address.raw()), Ok(0x5000));
 /// assert_eq!(walker.next(&mut memory).map(|frame| frame.address.raw()), Ok(0x1234));
 /// assert_eq!(walker.next(&mut memory), Err(StopReason::EndOfStack));
 /// ```
 #[derive(Debug)]
-pub struct Walker<'a> {
-    images: Option<&'a ImageTable>,
+pub struct Walker<'a, T = NoTables> {
+    finder: Option<Finder<'a, T>>,
     pac: PacMask,
-    bounds: StackBounds,
-    fp: FramePointer,
-    first: Option<Frame>,
+    high: u64,
+    registers: WalkRegisters,
+    /// The frame that the walk has come to, stripped; its caller is next.
+    address: FrameAddress,
+    started: bool,
+    ended: Option<StopReason>,
     steps_left: u32,
 }
 
-impl<'a> Walker<'a> {
-    /// No real stack has more frames: 16 MiB of the smallest possible ones.
-    const STEPS: u32 = 1 << 20;
+/// The tables' memory of a walk that uses none.
+#[derive(Clone, Copy, Debug)]
+pub struct NoTables;
 
-    /// A walk from `registers` outward, inside `bounds`.
+impl Memory for NoTables {
+    fn read(&mut self, _address: u64, _out: &mut [u8]) -> usize {
+        0
+    }
+}
+
+/// No real stack has more frames: 16 MiB of the smallest possible ones.
+const STEPS: u32 = 1 << 20;
+
+impl<'a> Walker<'a> {
+    /// A walk from `registers` outward by frame pointers alone, inside `bounds`. It loses callers in functions that have
+    /// none, or have not set theirs up yet.
     ///
     /// # Signal safety
     /// Safe, as is every method of this type.
-    pub const fn new(registers: &Registers, bounds: StackBounds, pac: PacMask) -> Self {
-        let first = Frame {
-            address: FrameAddress::InstructionPointer(registers.pc()),
-            sp: registers.sp(),
-            trust: Trust::Context,
-        };
-        Self {
-            images: None,
-            pac,
-            bounds,
-            fp: FramePointer(registers.fp()),
-            first: Some(first),
-            steps_left: Self::STEPS,
-        }
+    pub fn by_frame_pointers(registers: &Registers, bounds: StackBounds, pac: PacMask) -> Self {
+        Self::start(registers, bounds, pac, None)
+    }
+}
+
+impl<'a, T: Memory> Walker<'a, T> {
+    /// A walk from `registers` outward, inside `bounds`, by the unwind tables of `images`, which are read from `tables`:
+    /// this process's memory, or a file's. Code without tables is left by the frame pointer.
+    ///
+    /// # Signal safety
+    /// Safe if `tables` is.
+    pub fn new(
+        registers: &Registers,
+        bounds: StackBounds,
+        pac: PacMask,
+        images: &'a ImageTable,
+        tables: T,
+        context: &'a mut WalkContext,
+    ) -> Self {
+        context.keep_for(images);
+        Self::start(registers, bounds, pac, Some(Finder { images, memory: tables, context }))
     }
 
-    /// Accepts only return addresses that lie in the code of `images`.
-    pub const fn with_images(mut self, images: &'a ImageTable) -> Self {
-        self.images = Some(images);
-        self
+    fn start(
+        registers: &Registers,
+        bounds: StackBounds,
+        pac: PacMask,
+        finder: Option<Finder<'a, T>>,
+    ) -> Self {
+        Self {
+            finder,
+            pac,
+            high: bounds.high,
+            registers: WalkRegisters::new(registers),
+            address: FrameAddress::InstructionPointer(registers.pc()),
+            started: false,
+            ended: None,
+            steps_left: STEPS,
+        }
     }
 
     /// Which bits of return addresses hold authentication codes.
@@ -77,23 +113,141 @@ impl<'a> Walker<'a> {
     /// Why the walk has ended. A walk that has ended stays so.
     #[inline]
     pub fn next<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
-        if let Some(first) = self.first.take() {
-            return Ok(first);
+        if !self.started {
+            self.started = true;
+            return Ok(Frame { address: self.address, sp: self.registers.sp(), trust: Trust::Context });
         }
+        if let Some(stop) = self.ended {
+            return Err(stop);
+        }
+        let result = self.step(memory);
+        if let Err(stop) = result {
+            self.ended = Some(stop);
+        }
+        result
+    }
+
+    #[inline]
+    fn step<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(StopReason::Limit)?;
-        let caller = self.fp.apply(memory, self.bounds)?;
-        let code = self.pac.strip(caller.pc);
-        if self.images.is_some_and(|images| !images.is_code(FrameAddress::ReturnAddress(code).lookup())) {
-            return Err(StopReason::NotCode(code));
+        let callee = self.registers.sp();
+        let innermost = matches!(self.address, FrameAddress::InstructionPointer(_));
+        let (raw, trust) = self.leave(memory)?;
+        let address = raw.with(self.pac.strip(raw.raw()));
+        if self.finder.as_ref().is_some_and(|finder| !finder.is_code(address)) {
+            return Err(StopReason::NotCode(address.raw()));
         }
-        // Strict ascent: the next record lies above this one.
-        self.bounds.low = caller.sp;
-        self.fp = caller.fp;
-        Ok(Frame {
-            address: FrameAddress::ReturnAddress(caller.pc),
-            sp: caller.sp,
-            trust: Trust::FramePointer,
-        })
+        let sp = self.registers.sp();
+        match address {
+            // Where a signal interrupted can be on another stack.
+            FrameAddress::SignalReturn(_) => {}
+            // A leaf of arm64 need not have moved the stack pointer, but it has gone somewhere else.
+            _ if innermost && sp == callee && address.raw() != self.address.raw() => {}
+            _ if sp <= callee => return Err(StopReason::NotAscending(sp)),
+            _ if sp > self.high => return Err(StopReason::OutOfBounds(sp)),
+            _ => {}
+        }
+        self.address = address;
+        Ok(Frame { address: raw, sp, trust })
+    }
+
+    /// Goes to the caller, and returns its address, raw, with its source.
+    #[inline]
+    fn leave<M: Memory>(&mut self, memory: &mut M) -> Result<(FrameAddress, Trust), StopReason> {
+        let registers = &mut self.registers;
+        let Some(finder) = &mut self.finder else {
+            let pc = registers.apply_frame_pointer(memory, self.high)?;
+            return Ok((FrameAddress::ReturnAddress(pc), Trust::FramePointer));
+        };
+        let found = match finder.find(registers.architecture(), self.address) {
+            Ok(found) => found,
+            Err(stop) if matches!(self.address, FrameAddress::InstructionPointer(_)) => {
+                return self.leave_what_is_no_code(memory, stop);
+            }
+            Err(stop) => return Err(stop),
+        };
+        match found {
+            Found::Rule(Rule::Saved(rule)) => {
+                let pc = registers.apply_saved(memory, &rule).map_err(|error| stop(error, self.address))?;
+                Ok((FrameAddress::ReturnAddress(pc), Trust::Cfi))
+            }
+            Found::Rule(Rule::End) => Err(StopReason::EndOfStack),
+            Found::Rule(Rule::FramePointer) => self.leave_without_tables(memory),
+            Found::Row(row) => {
+                let (values, known) = registers.fetch(memory);
+                let caller = row.apply(memory, &values, known).map_err(|error| stop(error, self.address))?;
+                let pc = caller.return_address.ok_or(StopReason::EndOfStack)?;
+                if caller.signal_frame {
+                    registers.set(&caller.registers, caller.known);
+                    return Ok((FrameAddress::SignalReturn(pc), Trust::Cfi));
+                }
+                let preserved = KnownRegisters::preserved(values.architecture());
+                registers.set(&caller.registers, caller.known.and(preserved));
+                Ok((FrameAddress::ReturnAddress(pc), Trust::Cfi))
+            }
+            Found::SignalReturn => {
+                let (architecture, sp) = (registers.architecture(), registers.sp());
+                let found = interrupted(memory, architecture, sp).ok_or(StopReason::Unreadable(sp))?;
+                registers.set(&found, KnownRegisters::ALL);
+                Ok((FrameAddress::SignalReturn(found.pc()), Trust::Context))
+            }
+        }
+    }
+
+    /// Code without tables: by the frame pointer. On arm64 the innermost function may not have made its frame record
+    /// yet, or make none: then its caller is in the link register.
+    fn leave_without_tables<M: Memory>(
+        &mut self,
+        memory: &mut M,
+    ) -> Result<(FrameAddress, Trust), StopReason> {
+        if let Some(lr) = self.registers.lr()
+            && !matches!(self.address, FrameAddress::ReturnAddress(_))
+            && self.is_caller(lr)
+        {
+            let fp = self.registers.fp(memory).unwrap_or(0);
+            let saved =
+                fp.checked_add(8).and_then(|slot| memory.read_u64(slot)).map(|saved| self.pac.strip(saved));
+            if saved != Some(self.pac.strip(lr)) {
+                self.registers.leave_by_link_register();
+                return Ok((FrameAddress::ReturnAddress(lr), Trust::LinkRegister));
+            }
+        }
+        let pc = self.registers.apply_frame_pointer(memory, self.high).map_err(|stop| match stop {
+            StopReason::NoRule(_) => StopReason::NoRule(self.address.raw()),
+            stop => stop,
+        })?;
+        Ok((FrameAddress::ReturnAddress(pc), Trust::FramePointer))
+    }
+
+    /// A thread that was sent to an address without code by a call through a bad pointer: the call has done nothing but
+    /// leave its return address.
+    fn leave_what_is_no_code<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        stop: StopReason,
+    ) -> Result<(FrameAddress, Trust), StopReason> {
+        if let Some(lr) = self.registers.lr() {
+            if !self.is_caller(lr) {
+                return Err(stop);
+            }
+            self.registers.leave_by_link_register();
+            return Ok((FrameAddress::ReturnAddress(lr), Trust::LinkRegister));
+        }
+        let pc = memory.read_u64(self.registers.sp()).filter(|pc| self.is_caller(*pc)).ok_or(stop)?;
+        self.registers.pop();
+        Ok((FrameAddress::ReturnAddress(pc), Trust::Scan))
+    }
+
+    fn is_caller(&self, pc: u64) -> bool {
+        let address = FrameAddress::ReturnAddress(self.pac.strip(pc));
+        self.finder.as_ref().is_some_and(|finder| finder.is_code(address))
+    }
+}
+
+fn stop(error: RuleError, address: FrameAddress) -> StopReason {
+    match error {
+        RuleError::Unreadable(place) => StopReason::Unreadable(place),
+        _ => StopReason::NoRule(address.raw()),
     }
 }
 
@@ -118,7 +272,8 @@ mod tests {
 
     fn walk(registers: Registers, bytes: &[u8], high: u64, pac: PacMask) -> (Vec<u64>, StopReason) {
         let mut memory = SliceMemory::new(BASE, bytes);
-        let mut walker = Walker::new(&registers, StackBounds { low: registers.sp(), high }, pac);
+        let mut walker =
+            Walker::by_frame_pointers(&registers, StackBounds { low: registers.sp(), high }, pac);
         let mut frames = Vec::new();
         loop {
             match walker.next(&mut memory) {

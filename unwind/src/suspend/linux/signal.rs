@@ -3,7 +3,7 @@
 use super::handshake::{Shared, shared, state};
 use crate::sys::{self, Errno, KernelSigaction};
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use freezeframe_arch::linux::{UCONTEXT_SIZE_NATIVE, from_ucontext};
+use freezeframe_arch::linux::{from_ucontext, ucontext_bytes};
 use freezeframe_arch::{Architecture, Registers};
 
 const SA_RESTORER: u64 = 0x0400_0000;
@@ -63,7 +63,9 @@ pub(super) fn current_handler() -> Handler {
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let answered = shared().is_some_and(|shared| {
         // SAFETY: the third argument of such a handler is a ucontext of at least this size.
-        let bytes = unsafe { core::slice::from_raw_parts(context.cast::<u8>(), UCONTEXT_SIZE_NATIVE) };
+        let bytes = unsafe {
+            core::slice::from_raw_parts(context.cast::<u8>(), ucontext_bytes(Architecture::NATIVE))
+        };
         from_ucontext(Architecture::NATIVE, bytes).is_ok_and(|registers| answer(shared, registers))
     });
     if !(answered && may_be_ours(info)) {

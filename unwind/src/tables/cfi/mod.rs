@@ -79,14 +79,14 @@ impl Tables {
                         return Err(TableError::NoEntry(pc));
                     }
                     context.execute(memory, architecture, &cie, &fde, self.bases(), pc)?;
-                    return Ok(context.row());
+                    return Ok(context.latest());
                 }
                 Found::NoTable { eh_frame } => start = start.or(eh_frame),
             }
         }
         let start = start.ok_or(TableError::NoTables)?;
         self.row_without_index(memory, architecture, pc, context, start)?;
-        Ok(context.row())
+        Ok(context.latest())
     }
 
     #[inline(never)]

@@ -58,8 +58,11 @@ impl RowContext {
         }
     }
 
-    #[inline]
-    pub(super) fn row(&self) -> &Row {
+    /// The row of the latest lookup that succeeded.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn latest(&self) -> &Row {
         &self.row
     }
 

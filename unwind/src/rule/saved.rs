@@ -1,0 +1,169 @@
+//! The rules that nearly every frame of compiled code has, small enough to be kept.
+
+use super::row::{CfaRule, RegisterRule, Row};
+use freezeframe_arch::Architecture;
+
+/// The registers that a function must preserve and that a walk follows, by DWARF number; the last one is the frame
+/// pointer.
+pub(crate) const fn followed(architecture: Architecture) -> &'static [u16] {
+    match architecture {
+        Architecture::X86_64 => &[3, 12, 13, 14, 15, 6],
+        Architecture::Arm64 => &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29],
+    }
+}
+
+/// How many registers any architecture follows.
+pub(crate) const FOLLOWED: usize = 11;
+
+/// Where a frame keeps what it has saved, in words from the CFA downward: the word at `cfa - 8 × n`; zero: nowhere.
+pub(crate) type Place = u16;
+
+/// A rule that can be kept: an equation for the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// There is no caller: the tables say that the stack ends here.
+    End,
+    /// `(pc, sp, fp) = (*(fp + 8), fp + 16, *fp)`, for code without tables.
+    FramePointer,
+    /// See [`SavedRule`].
+    Saved(SavedRule),
+}
+
+/// ```text
+/// cfa = register + offset
+/// r   = *(cfa - 8 × place of r)    for each register that was saved
+/// pc  = *(cfa - 8 × place of pc)   or the link register, if that was not saved
+/// sp  = cfa
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedRule {
+    pub(crate) cfa_offset: i32,
+    pub(crate) cfa_register: u16,
+    /// Of the return address; zero: it is in the link register.
+    pub(crate) return_place: Place,
+    /// Of the registers of [`followed`], in that order.
+    pub(crate) places: [Place; FOLLOWED],
+}
+
+static_assertions::const_assert!(size_of::<Rule>() <= 36);
+
+impl Rule {
+    /// The rule that a row comes down to; none if it needs more: expressions, other registers, a signal's frame.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn from_row(row: &Row) -> Option<Self> {
+        let architecture = row.architecture();
+        if row.is_signal_frame() {
+            return None;
+        }
+        if row.return_address() == RegisterRule::Undefined {
+            return Some(Self::End);
+        }
+        let CfaRule::RegisterOffset { register, offset } = row.cfa() else { return None };
+        let mut saved = SavedRule {
+            cfa_offset: offset.try_into().ok()?,
+            cfa_register: register,
+            return_place: 0,
+            places: [0; FOLLOWED],
+        };
+        let (return_register, in_register) = match architecture {
+            Architecture::X86_64 => (16, false),
+            Architecture::Arm64 => (30, true),
+        };
+        if row.return_column() != return_register {
+            return None;
+        }
+        for (register, rule) in row.rules() {
+            let place = match rule {
+                RegisterRule::Offset(offset) => place(offset)?,
+                RegisterRule::SameValue | RegisterRule::Unspecified => 0,
+                _ => return None,
+            };
+            if u64::from(register) == return_register {
+                saved.return_place = place;
+            }
+            let followed = followed(architecture).iter().position(|other| *other == register);
+            match followed.and_then(|index| saved.places.get_mut(index)) {
+                Some(slot) => *slot = place,
+                None if u64::from(register) == return_register || place == 0 => {}
+                None => return None,
+            }
+        }
+        (saved.return_place != 0 || in_register).then_some(Self::Saved(saved))
+    }
+}
+
+/// A place below the CFA, if that is where `offset` is.
+fn place(offset: i64) -> Option<Place> {
+    let below = offset.checked_neg().filter(|below| *below > 0 && below % 8 == 0)?;
+    Place::try_from(below / 8).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(architecture: Architecture, cfa: CfaRule, rules: &[(usize, RegisterRule)]) -> Row {
+        let mut row = Row::new();
+        row.architecture = architecture;
+        row.return_column = if architecture == Architecture::X86_64 { 16 } else { 30 };
+        row.state.cfa = cfa;
+        rules.iter().for_each(|(register, rule)| row.state.set(*register, *rule));
+        row
+    }
+
+    const CFA: CfaRule = CfaRule::RegisterOffset { register: 7, offset: 56 };
+    const RETURN: (usize, RegisterRule) = (16, RegisterRule::Offset(-8));
+
+    #[test]
+    fn a_usual_row_of_x86_64_is_kept_in_places() {
+        let rules = [
+            RETURN,
+            (6, RegisterRule::Offset(-16)),
+            (3, RegisterRule::Offset(-56)),
+            (1, RegisterRule::SameValue),
+        ];
+        let Some(Rule::Saved(rule)) = Rule::from_row(&row(Architecture::X86_64, CFA, &rules)) else {
+            panic!()
+        };
+        assert_eq!((rule.cfa_register, rule.cfa_offset, rule.return_place), (7, 56, 1));
+        assert_eq!(rule.places[..6], [7, 0, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn a_leaf_of_arm64_returns_by_its_link_register() {
+        let cfa = CfaRule::RegisterOffset { register: 31, offset: 0 };
+        let Some(Rule::Saved(leaf)) = Rule::from_row(&row(Architecture::Arm64, cfa, &[])) else { panic!() };
+        assert_eq!((leaf.return_place, leaf.places), (0, [0; FOLLOWED]));
+        let cfa = CfaRule::RegisterOffset { register: 29, offset: 32 };
+        let rules = [
+            (29, RegisterRule::Offset(-32)),
+            (30, RegisterRule::Offset(-24)),
+            (19, RegisterRule::Offset(-16)),
+        ];
+        let Some(Rule::Saved(rule)) = Rule::from_row(&row(Architecture::Arm64, cfa, &rules)) else {
+            panic!()
+        };
+        assert_eq!((rule.return_place, rule.places[0], rule.places[10]), (3, 2, 4));
+    }
+
+    #[test]
+    fn what_needs_more_than_places_is_not_kept() {
+        let kept = |cfa, rules: &[_]| Rule::from_row(&row(Architecture::X86_64, cfa, rules));
+        let expression = super::super::Expression { address: 1, length: 1 };
+        assert_eq!(kept(CFA, &[]), None, "no return address");
+        assert_eq!(kept(CfaRule::Expression(expression), &[RETURN]), None);
+        assert_eq!(kept(CfaRule::Unspecified, &[RETURN]), None);
+        assert_eq!(kept(CFA, &[RETURN, (6, RegisterRule::Expression(expression))]), None);
+        assert_eq!(kept(CFA, &[RETURN, (6, RegisterRule::Register(3))]), None);
+        assert_eq!(kept(CFA, &[RETURN, (7, RegisterRule::Offset(-16))]), None, "a stack pointer of its own");
+        assert_eq!(kept(CFA, &[RETURN, (6, RegisterRule::Offset(-12))]), None, "not a whole word");
+        assert_eq!(kept(CFA, &[RETURN, (6, RegisterRule::Offset(8))]), None, "above the CFA");
+        assert_eq!(kept(CFA, &[RETURN, (6, RegisterRule::Offset(i64::MIN))]), None);
+        assert_eq!(kept(CFA, &[(16, RegisterRule::Undefined)]), Some(Rule::End));
+        let mut signal = row(Architecture::X86_64, CFA, &[RETURN]);
+        signal.signal_frame = true;
+        assert_eq!(Rule::from_row(&signal), None);
+    }
+}

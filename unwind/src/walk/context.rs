@@ -1,0 +1,125 @@
+//! Finding the rule of an address: kept, from the tables, or by the frame pointer.
+
+use super::StopReason;
+use super::signal::is_signal_return;
+use crate::images::{Image, ImageTable};
+use crate::memory::{Memory, Pages};
+use crate::rule::{FrameAddress, Row, Rule, RuleCache};
+use crate::tables::cfi::{RowContext, TableError, Tables};
+use freezeframe_arch::Architecture;
+
+/// What walks by tables need and learn, in storage of a fixed size (about 320 KiB): `const` constructible, one for
+/// each thread that walks. What is learned stays for later walks, while the images stay the same.
+#[derive(Debug)]
+pub struct WalkContext {
+    rules: RuleCache,
+    rows: RowContext,
+    pages: Pages,
+}
+
+impl WalkContext {
+    /// Nothing is learned yet.
+    pub const fn new() -> Self {
+        Self { rules: RuleCache::new(), rows: RowContext::new(), pages: Pages::new() }
+    }
+
+    /// Forgets what was learned of images that may have gone since.
+    pub(super) fn keep_for(&mut self, images: &ImageTable) {
+        if self.rules.keep_for(images.version()) {
+            self.pages.forget();
+        }
+    }
+}
+
+impl Default for WalkContext {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The way from an address to its caller.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found<'a> {
+    Rule(Rule),
+    /// A row that needs more than a kept rule can hold.
+    Row(&'a Row),
+    /// A signal handler returns there; there are no tables for it.
+    SignalReturn,
+}
+
+/// What is known of code: images, their tables as memory, and what was learned of them.
+#[derive(Debug)]
+pub(super) struct Finder<'a, T> {
+    pub(super) images: &'a ImageTable,
+    pub(super) memory: T,
+    pub(super) context: &'a mut WalkContext,
+}
+
+impl<T: Memory> Finder<'_, T> {
+    /// Whether `address` lies in code.
+    #[inline]
+    pub(super) fn is_code(&self, address: FrameAddress) -> bool {
+        // What has a rule was code when it was found.
+        self.context.rules.get(address.lookup()).is_some() || self.images.is_code(address.lookup())
+    }
+
+    /// The way from `address`, which is stripped, to its caller.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        architecture: Architecture,
+        address: FrameAddress,
+    ) -> Result<Found<'_>, StopReason> {
+        match self.context.rules.get(address.lookup()) {
+            Some(rule) => Ok(Found::Rule(rule)),
+            None => self.look_up(architecture, address),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(
+        &mut self,
+        architecture: Architecture,
+        address: FrameAddress,
+    ) -> Result<Found<'_>, StopReason> {
+        let lookup = address.lookup();
+        let image = self.images.find(lookup).map(|(_, image)| image).filter(|image| image.is_code(lookup));
+        let image = image.ok_or(StopReason::NotCode(address.raw()))?;
+        let WalkContext { rules, rows, pages } = &mut *self.context;
+        let mut memory = pages.over(&mut self.memory);
+        let result = tables(image).row(&mut memory, architecture, lookup, rows).map(|row| row.range());
+        match result {
+            // A return address behind the end of its function: the call never returns, or it is no call and this is
+            // where a signal handler returns to.
+            Ok(range)
+                if !range.contains(address.raw())
+                    && is_signal_return(&mut memory, architecture, address.raw()) =>
+            {
+                return Ok(Found::SignalReturn);
+            }
+            Ok(_) => {}
+            Err(TableError::NoEntry(_) | TableError::NoTables) => {
+                if is_signal_return(&mut memory, architecture, address.raw()) {
+                    return Ok(Found::SignalReturn);
+                }
+                rules.insert(lookup, Rule::FramePointer);
+                return Ok(Found::Rule(Rule::FramePointer));
+            }
+            // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
+            Err(_) => return Ok(Found::Rule(Rule::FramePointer)),
+        }
+        let row = rows.latest();
+        match Rule::from_row(row) {
+            Some(rule) => {
+                rules.insert(lookup, rule);
+                Ok(Found::Rule(rule))
+            }
+            None => Ok(Found::Row(row)),
+        }
+    }
+}
+
+fn tables(image: &Image) -> Tables {
+    let index = image.eh_frame_hdr;
+    Tables { eh_frame_hdr: (index.end > index.start).then_some(index), ..Tables::new(image.range) }
+}
