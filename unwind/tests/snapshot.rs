@@ -9,6 +9,7 @@ use freezeframe_unwind::rule::Trust;
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
 use freezeframe_unwind::threads::{ThreadId, current};
 use freezeframe_unwind::walk::Depth;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 struct Storage {
     images: ImageTable,
@@ -27,8 +28,11 @@ fn patient<'a>() -> Options<'a> {
     Options { exclude: deaf(), ..patient }
 }
 
-fn storage() -> Box<Storage> {
-    let mut storage = Box::new(Storage { images: ImageTable::new(), snapshot: Snapshot::new() });
+/// A static, as a program would have it: too large for a test thread's stack. Whoever has the turn has the storage.
+fn storage() -> MutexGuard<'static, Storage> {
+    static STORAGE: Mutex<Storage> =
+        Mutex::new(Storage { images: ImageTable::new(), snapshot: Snapshot::new() });
+    let mut storage = STORAGE.lock().unwrap_or_else(PoisonError::into_inner);
     storage.images.refresh().unwrap();
     storage
 }
@@ -116,10 +120,9 @@ fn when_there_is_no_room_the_first_thread_is_served_best_and_the_rest_is_counted
     let (_turn, suspender) = turn();
     let target = deep(100);
     let _others: Vec<Target> = (0..6).map(|_| parked()).collect();
-    let mut images = Box::new(ImageTable::new());
-    images.refresh().unwrap();
-    let mut snapshot = Box::new(Snapshot::<5, 40>::new());
-    snapshot.capture(&suspender, &images, &Options { first: Some(target.id), ..patient() }).unwrap();
+    static SMALL: Mutex<Snapshot<5, 40>> = Mutex::new(Snapshot::new());
+    let (storage, mut snapshot) = (storage(), SMALL.lock().unwrap());
+    snapshot.capture(&suspender, &storage.images, &Options { first: Some(target.id), ..patient() }).unwrap();
     let view = snapshot.view();
     assert!(view.dropped_threads >= 3, "at least eight threads, room for five");
     let kept: Vec<usize> = view.threads.iter().map(|thread| thread.summary.kept).collect();

@@ -52,7 +52,11 @@ pub(crate) fn capture() -> Captured {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let suspender = init(Config::default()).unwrap();
-    let mut captured = Captured { images: Box::new(ImageTable::new()), snapshot: Box::new(Snapshot::new()) };
+    // On their way to the heap these need more stack than a test's thread has.
+    let boxes = std::thread::Builder::new()
+        .stack_size(16 << 20)
+        .spawn(|| Captured { images: Box::new(ImageTable::new()), snapshot: Box::new(Snapshot::new()) });
+    let mut captured = boxes.unwrap().join().unwrap();
     captured.images.refresh().unwrap();
     let first = Some(freezeframe_unwind::threads::current());
     captured
