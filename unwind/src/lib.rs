@@ -1,4 +1,19 @@
 //! Stops a thread, copies its stack through the kernel, and walks the copy.
+//!
+//! `no_std`, no allocation, no locks that another thread may hold, no panics: for signal handlers, and for processes in
+//! which nothing may be trusted any more. Only [`init`] sets anything up.
+//!
+//! ```text
+//! ThreadId ─suspend→ Suspended { registers } ─copy→ StackCopy ─release→ ─walk(images, tables)→ Backtrace ─→ Snapshot
+//!       └ released at once: nothing but "registers, copy, release" happens while a thread is held
+//! ```
+//!
+//! From the ground up: [`memory`] reads what may not be there · [`threads`] lists · [`suspend`] holds one thread ·
+//! [`images`] knows which code is where · [`rule`] is the equations from a frame to its caller · [`tables`] finds them ·
+//! [`walk`] applies them · [`snapshot`] takes all threads into memory that the caller owns.
+//!
+//! # Platforms
+//! Linux on x86_64 and arm64. Register files, tables and walks of both architectures work everywhere, over bytes.
 #![no_std]
 
 pub mod images;
