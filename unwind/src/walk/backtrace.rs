@@ -1,6 +1,6 @@
 //! The frames that are kept of a stack of any depth.
 
-use super::repeat::{Repeat, RepeatFinder};
+use super::repeat::{self, Repeat, RepeatFinder};
 use super::{StopReason, Walker};
 use crate::memory::Memory;
 use crate::rule::{FrameAddress, Trust};
@@ -54,17 +54,19 @@ pub struct Backtrace<'a> {
     /// A ring of the latest frames beyond the innermost.
     outermost: &'a mut [Frame],
     total: u64,
-    deep: RepeatFinder,
+    /// Looks for repetitions once there are more frames than the innermost.
+    deep: Option<RepeatFinder>,
 }
 
 impl<'a> Backtrace<'a> {
     /// Keeps frames in `storage`, as many of each end as `depth` says or as it has room for; the outermost yield first.
+    #[inline]
     pub fn new(storage: &'a mut [Frame], depth: Depth) -> Self {
         let inner = depth.innermost.min(storage.len());
         let (innermost, rest) = storage.split_at_mut_checked(inner).unwrap_or((&mut [], &mut []));
         let outer = depth.outermost.min(rest.len());
         let outermost = rest.get_mut(..outer).unwrap_or(&mut []);
-        Self { innermost, outermost, total: 0, deep: RepeatFinder::new() }
+        Self { innermost, outermost, total: 0, deep: None }
     }
 
     /// Takes every frame of `walker` and says what is there. The frames are in the storage given to [`new`](Self::new).
@@ -72,12 +74,47 @@ impl<'a> Backtrace<'a> {
     /// # Signal safety
     /// Safe if `memory` is.
     pub fn collect<M: Memory>(mut self, walker: &mut Walker<'_>, memory: &mut M) -> Summary {
-        loop {
-            match walker.next(memory) {
-                Ok(frame) => self.push(frame),
-                Err(stop) => return self.finish(stop),
-            }
+        let stop = match self.fill_innermost(walker, memory) {
+            Err(stop) => stop,
+            Ok(()) => loop {
+                match walker.next(memory) {
+                    Ok(frame) => self.push(frame),
+                    Err(stop) => break stop,
+                }
+            },
+        };
+        self.finish(stop)
+    }
+
+    /// What most walks consist of, and so kept short: from a walker in registers straight into the frames' places.
+    #[inline]
+    fn fill_innermost<M: Memory>(
+        &mut self,
+        walker: &mut Walker<'_>,
+        memory: &mut M,
+    ) -> Result<(), StopReason> {
+        if let Some(first) = walker.take_first() {
+            self.push(first);
         }
+        let taken = self.total as usize;
+        let free = self.innermost.get_mut(taken..).unwrap_or(&mut []);
+        let room = free.len();
+        let mut slots = free.iter_mut();
+        let mut walk = walker.clone();
+        let result = loop {
+            // A place first: a frame that finds none would be lost.
+            let Some(slot) = slots.next() else { break Ok(()) };
+            match walk.caller(memory) {
+                Ok(frame) => *slot = frame,
+                Err(stop) => break Err(stop),
+            }
+        };
+        // A walk that ended has left its last place empty.
+        let unused = slots.len().saturating_add(usize::from(result.is_err()));
+        let filled = room.saturating_sub(unused);
+        self.total = self.total.saturating_add(filled as u64);
+        *walker = walk;
+        result
     }
 
     fn push(&mut self, frame: Frame) {
@@ -89,17 +126,15 @@ impl<'a> Backtrace<'a> {
         }
         // Beyond the innermost, frames get lost: from here on repetitions are looked for as they pass by.
         let beyond = index.saturating_sub(self.innermost.len() as u64);
-        if beyond == 0 {
-            self.innermost.iter().for_each(|frame| self.deep.push(frame.address.raw()));
-        }
-        self.deep.push(frame.address.raw());
+        let innermost = &*self.innermost;
+        self.deep.get_or_insert_with(|| RepeatFinder::after(innermost)).push(frame.address.raw());
         let position = beyond.checked_rem(self.outermost.len() as u64).unwrap_or(0);
         if let Some(slot) = self.outermost.get_mut(position as usize) {
             *slot = frame;
         }
     }
 
-    fn finish(mut self, stop: StopReason) -> Summary {
+    fn finish(self, stop: StopReason) -> Summary {
         let inner = self.innermost.len().min(self.total as usize);
         let beyond = self.total.saturating_sub(inner as u64);
         let room = self.outermost.len();
@@ -110,15 +145,15 @@ impl<'a> Backtrace<'a> {
                 self.outermost.rotate_left(oldest);
             }
         }
-        if beyond == 0 {
-            let kept = self.innermost.iter().take(inner);
-            kept.for_each(|frame| self.deep.push(frame.address.raw()));
-        }
+        let repeat = match beyond {
+            0 => repeat::find(self.innermost.get(..inner).unwrap_or(&[])),
+            _ => self.deep.as_ref().and_then(RepeatFinder::best),
+        };
         Summary {
             kept: inner.saturating_add(outer),
             omitted_after: inner,
             omitted: beyond.saturating_sub(outer as u64),
-            repeat: self.deep.best(),
+            repeat,
             stop,
         }
     }
@@ -126,7 +161,12 @@ impl<'a> Backtrace<'a> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use crate::memory::SliceMemory;
+    use crate::rule::StackBounds;
+    use freezeframe_arch::{PacMask, Registers, RegistersX86_64};
+    use std::vec::Vec;
 
     fn frame(pc: u64) -> Frame {
         Frame { address: FrameAddress::ReturnAddress(pc), ..Frame::EMPTY }
@@ -153,6 +193,26 @@ mod tests {
             assert_eq!(summary.omitted_after, total.min(5) as usize);
             let expected = (1..=total).filter(|n| *n <= 5 || *n > total.saturating_sub(3).max(5));
             assert!(pcs[..kept].iter().copied().eq(expected), "{total}: {pcs:?}");
+        }
+    }
+
+    #[test]
+    fn a_walk_of_any_length_fills_the_storage_like_frames_pushed_one_by_one() {
+        const BASE: u64 = 0x7000_0000;
+        for records in 0..20u64 {
+            let fp = |n: u64| if n < records { BASE + 16 * n } else { 0 };
+            let words = (0..records).flat_map(|n| [fp(n + 1), 5000 + n]);
+            let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+            let registers = RegistersX86_64 { rip: 4999, rsp: BASE, rbp: fp(0), ..Default::default() };
+            let registers = Registers::X86_64(registers);
+            for (inner, outer) in [(0, 0), (0, 4), (1, 2), (5, 3), (8, 0)] {
+                let mut storage = [Frame::EMPTY; 8];
+                let mut walker = Walker::new(&registers, StackBounds::above(BASE), PacMask::NONE);
+                let backtrace = Backtrace::new(&mut storage, Depth { innermost: inner, outermost: outer });
+                let summary = backtrace.collect(&mut walker, &mut SliceMemory::new(BASE, &bytes));
+                let pcs = storage.map(|frame| frame.address.raw());
+                assert_eq!((pcs, summary), keep::<8>(4999..=4999 + records, inner, outer));
+            }
         }
     }
 

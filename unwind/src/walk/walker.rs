@@ -1,7 +1,7 @@
 //! The walk: one step at a time, from a thread's registers outward.
 
 use super::{Frame, StopReason};
-use crate::images::ImageTable;
+use crate::images::{ImageTable, Range};
 use crate::memory::Memory;
 use crate::rule::{FrameAddress, FramePointer, StackBounds, Trust};
 use freezeframe_arch::{PacMask, Registers};
@@ -26,9 +26,13 @@ use freezeframe_arch::{PacMask, Registers};
 /// assert_eq!(walker.next(&mut memory).map(|frame| frame.address.raw()), Ok(0x1234));
 /// assert_eq!(walker.next(&mut memory), Err(StopReason::EndOfStack));
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Walker<'a> {
     images: Option<&'a ImageTable>,
+    /// The code in which the last return address lay, where most often the next one lies, too: `code_length` bytes from
+    /// `code_start` on. Everything, without images.
+    code_start: u64,
+    code_length: u64,
     pac: PacMask,
     bounds: StackBounds,
     fp: FramePointer,
@@ -39,6 +43,9 @@ pub struct Walker<'a> {
 impl<'a> Walker<'a> {
     /// No real stack has more frames: 16 MiB of the smallest possible ones.
     const STEPS: u32 = 1 << 20;
+
+    /// What counts as code if it is not known where code is.
+    const EVERYTHING: Range = Range { start: 0, end: u64::MAX };
 
     /// A walk from `registers` outward, inside `bounds`.
     ///
@@ -52,6 +59,8 @@ impl<'a> Walker<'a> {
         };
         Self {
             images: None,
+            code_start: 0,
+            code_length: u64::MAX,
             pac,
             bounds,
             fp: FramePointer(registers.fp()),
@@ -63,6 +72,7 @@ impl<'a> Walker<'a> {
     /// Accepts only return addresses that lie in the code of `images`.
     pub const fn with_images(mut self, images: &'a ImageTable) -> Self {
         self.images = Some(images);
+        self.code_length = 0;
         self
     }
 
@@ -72,14 +82,27 @@ impl<'a> Walker<'a> {
     /// Why the walk has ended. A walk that has ended stays so.
     #[inline]
     pub fn next<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
-        if let Some(first) = self.first.take() {
-            return Ok(first);
+        match self.take_first() {
+            Some(first) => Ok(first),
+            None => self.caller(memory),
         }
+    }
+
+    /// The frame of the registers, if it was not taken yet.
+    pub(super) const fn take_first(&mut self) -> Option<Frame> {
+        self.first.take()
+    }
+
+    /// What called the last frame.
+    #[inline]
+    pub(super) fn caller<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(StopReason::Limit)?;
         let caller = self.fp.apply(memory, self.bounds)?;
         let code = self.pac.strip(caller.pc);
-        if self.images.is_some_and(|images| !images.is_code(FrameAddress::ReturnAddress(code).lookup())) {
-            return Err(StopReason::NotCode(code));
+        let call = FrameAddress::ReturnAddress(code).lookup();
+        if call.wrapping_sub(self.code_start) >= self.code_length {
+            let range = code_around(self.images, call).ok_or(StopReason::NotCode(code))?;
+            (self.code_start, self.code_length) = (range.start, range.end.wrapping_sub(range.start));
         }
         // Strict ascent: the next record lies above this one.
         self.bounds.low = caller.sp;
@@ -89,6 +112,15 @@ impl<'a> Walker<'a> {
             sp: caller.sp,
             trust: Trust::FramePointer,
         })
+    }
+}
+
+/// The code that `call` lies in. Cold: from frame to frame it is mostly the same.
+#[cold]
+fn code_around(images: Option<&ImageTable>, call: u64) -> Option<Range> {
+    match images {
+        Some(images) => images.code_around(call),
+        None => Some(Walker::EVERYTHING),
     }
 }
 
@@ -178,5 +210,28 @@ mod tests {
         let (frames, stop) =
             walk(Registers::Arm64(registers), &bytes, u64::MAX, PacMask::from_address_bits(48));
         assert_eq!((frames, stop), (std::vec![0x10_0000, signed, 0x30_0000], StopReason::EndOfStack));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn with_images_a_walk_goes_from_one_to_another_and_ends_outside_their_code() {
+        unsafe extern "C" {
+            fn getppid() -> i32;
+        }
+        let mut images = std::boxed::Box::new(ImageTable::new());
+        images.refresh().unwrap();
+        let ours = x86 as *const () as u64 + 1;
+        let theirs = getppid as *const () as u64 + 1;
+        let data = &raw const *images as u64;
+        let pcs = [ours, theirs, theirs, ours, data, ours];
+        let words = pcs.iter().zip(1..).flat_map(|(pc, n)| [BASE + 16 * n, *pc]).collect::<Vec<_>>();
+        let bytes = stack(&words);
+        let mut walker =
+            Walker::new(&x86(BASE), StackBounds::above(BASE), PacMask::NONE).with_images(&images);
+        let mut memory = SliceMemory::new(BASE, &bytes);
+        let mut next = || walker.next(&mut memory).map(|frame| frame.address.raw());
+        assert_eq!(next(), Ok(0x10_0000), "the registers are believed");
+        assert!(pcs[..4].iter().all(|pc| next() == Ok(*pc)));
+        assert_eq!((next(), next()), (Err(StopReason::NotCode(data)), Err(StopReason::NotCode(data))));
     }
 }
