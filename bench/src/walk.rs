@@ -58,8 +58,9 @@ fn small_stack(table: &mut Table, images: &ImageTable, foot: u64) -> Result<(f64
     walk.images = None;
     walk.through_copy(table, "in any memory")?;
     let unknown = walk.in_copy(table, "the walk alone, in any memory")?;
-    let one = walk.measured(table, "one kernel call a frame", &mut RecordMemory::new())?;
-    walk.measured(table, "one kernel call a word", &mut ProcessMemory::new())?;
+    let mut call = CallForEach { process: std::process::id() as i32 };
+    let one = walk.measured(table, "one kernel call a frame", &mut call)?;
+    walk.measured(table, "one kernel call a frame, and getpid", &mut ProcessMemory::new())?;
     unchecked(table, fp, foot)?;
     libgcc(table)?;
     table.under(2.0, "under 2 ns for the walk alone, in known code", itself);
@@ -75,7 +76,8 @@ fn large_stack(table: &mut Table, images: &ImageTable) -> Result<f64, String> {
 
 /// What a capture knows of the main thread's stack.
 fn bounds(registers: &Registers, images: &ImageTable) -> StackBounds {
-    StackBounds { low: registers.sp(), high: images.main_stack().end }
+    let (low, main) = (registers.sp(), images.main_stack());
+    if main.contains(low) { StackBounds { low, high: main.end } } else { StackBounds::above(low) }
 }
 
 /// Our walk from the same place each time.
@@ -161,43 +163,18 @@ fn row(table: &mut Table, name: &str, pcs: &[u64], cost: Cost) -> Result<f64, St
     Ok(table.row(name, Some(pcs.len()), cost.per(pcs.len())))
 }
 
-/// A frame record, its two words, in each kernel call: what a walk pays that asks the kernel for every frame.
-struct RecordMemory {
+/// Memory that is nothing but the kernel call, one for each frame record: not even the process is asked for.
+struct CallForEach {
     process: i32,
-    address: u64,
-    words: [u64; 2],
 }
 
-impl RecordMemory {
-    fn new() -> Self {
-        Self { process: std::process::id() as i32, address: 0, words: [0; 2] }
-    }
-
-    fn copy(&self, address: u64, out: &mut [u8]) -> usize {
+impl Memory for CallForEach {
+    fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
         let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
         let remote = libc::iovec { iov_base: address as *mut _, iov_len: out.len() };
         // SAFETY: the kernel writes at most `out.len()` bytes to `out`; the remote side is only read, with checks.
         let copied = unsafe { libc::process_vm_readv(self.process, &local, 1, &remote, 1, 0) };
         usize::try_from(copied).unwrap_or(0)
-    }
-}
-
-impl Memory for RecordMemory {
-    fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
-        self.copy(address, out)
-    }
-
-    fn read_u64(&mut self, address: u64) -> Option<u64> {
-        if address == self.address + 8 {
-            return Some(self.words[1]);
-        }
-        let mut record = [0; 16];
-        if self.copy(address, &mut record) < record.len() {
-            return None;
-        }
-        let (words, _) = record.as_chunks();
-        (self.address, self.words) = (address, [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]);
-        Some(self.words[0])
     }
 }
 
