@@ -73,7 +73,10 @@ fn every_field_comes_back() {
         assert_eq!(read.main, read.id == std::process::id());
         // A thread of another test may have ended meanwhile; every other one can be stopped.
         let Some(registers) = taken.registers else {
-            assert!(taken.held == Held::Not(SuspendError::Gone) && read.held.how == HeldHow::Not, "{taken:?}");
+            assert!(
+                taken.held == Held::Not(SuspendError::Gone) && read.held.how == HeldHow::Not,
+                "{taken:?}"
+            );
             assert!(read.registers.is_empty() && read.frames.is_empty());
             continue;
         };

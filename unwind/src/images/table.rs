@@ -81,7 +81,12 @@ impl Image {
 
     /// Whether `address` lies in an executable range.
     pub fn is_code(&self, address: u64) -> bool {
-        self.code.iter().any(|range| range.contains(address))
+        self.code_around(address).is_some()
+    }
+
+    /// The executable range that `address` lies in.
+    pub(super) fn code_around(&self, address: u64) -> Option<Range> {
+        self.code.iter().copied().find(|range| range.contains(address))
     }
 
     /// Notes an executable range. One that does not fit extends the last: too much is called code rather than too little.
@@ -163,7 +168,12 @@ impl ImageTable {
 
     /// Whether `address` lies in an executable range of an image.
     pub fn is_code(&self, address: u64) -> bool {
-        self.find(address).is_some_and(|(_, image)| image.is_code(address))
+        self.code_around(address).is_some()
+    }
+
+    /// The executable range that `address` lies in.
+    pub(crate) fn code_around(&self, address: u64) -> Option<Range> {
+        self.find(address)?.1.code_around(address)
     }
 
     /// An image's path as the system gives it: bytes, mostly UTF-8; `[vdso]` for the vDSO, empty if there is none.

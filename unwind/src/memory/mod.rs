@@ -41,6 +41,27 @@ pub trait Memory {
         let _ = address;
         None
     }
+
+    /// The two little-endian words at `address`, a frame record.
+    ///
+    /// # Errors
+    /// The address of the first of them that cannot be read.
+    #[inline]
+    fn read_record(&mut self, address: u64) -> Result<[u64; 2], u64> {
+        let mut record = [0; 16];
+        let read = self.read(address, &mut record);
+        if read == record.len() { Ok(words(&record)) } else { Err(unreadable_word(address, read)) }
+    }
+}
+
+fn words(record: &[u8; 16]) -> [u64; 2] {
+    let both = u128::from_le_bytes(*record);
+    [both as u64, (both >> 64) as u64]
+}
+
+/// The word of the record at `address` that lacks bytes if the first `read` bytes of the record are there.
+const fn unreadable_word(address: u64, read: usize) -> u64 {
+    if read < 8 { address } else { address.wrapping_add(8) }
 }
 
 impl<M: Memory + ?Sized> Memory for &mut M {
@@ -55,5 +76,9 @@ impl<M: Memory + ?Sized> Memory for &mut M {
     #[inline]
     fn bytes(&self, address: u64) -> Option<&[u8]> {
         (**self).bytes(address)
+    }
+
+    fn read_record(&mut self, address: u64) -> Result<[u64; 2], u64> {
+        (**self).read_record(address)
     }
 }

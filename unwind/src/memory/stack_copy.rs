@@ -85,6 +85,17 @@ impl<M: Memory> Memory for Continued<'_, '_, M> {
             }
         }
     }
+
+    #[inline]
+    fn read_record(&mut self, address: u64) -> Result<[u64; 2], u64> {
+        match self.copy.window().read_record(address) {
+            Ok(record) => Ok(record),
+            Err(_) => {
+                self.copy.fill(self.memory, address, u64::MAX);
+                self.copy.window().read_record(address)
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub struct Caller {
 impl FramePointer {
     /// Size and required alignment of the words of a frame record.
     const WORD: u64 = 8;
+    const RECORD: u64 = 2 * Self::WORD;
     /// No code lies in the first page: a return address there is the end of a stack, or a null call.
     const NULL_PAGE: u64 = 4096;
 
@@ -57,27 +58,26 @@ impl FramePointer {
     #[inline]
     pub fn apply<M: Memory>(self, memory: &mut M, bounds: StackBounds) -> Result<Caller, StopReason> {
         let fp = self.0;
-        if fp == 0 {
-            return Err(StopReason::EndOfStack);
+        let last = bounds.high.saturating_sub(Self::RECORD);
+        if fp == 0 || !fp.is_multiple_of(Self::WORD) || fp < bounds.low || fp > last {
+            return Err(self.misfit(bounds));
         }
-        if !fp.is_multiple_of(Self::WORD) {
-            return Err(StopReason::Misaligned(fp));
-        }
-        if fp < bounds.low {
-            return Err(StopReason::NotAscending(fp));
-        }
-        let (Some(return_slot), Some(sp)) = (fp.checked_add(Self::WORD), fp.checked_add(2 * Self::WORD))
-        else {
-            return Err(StopReason::OutOfBounds(fp));
-        };
-        if sp > bounds.high {
-            return Err(StopReason::OutOfBounds(fp));
-        }
-        let next = memory.read_u64(fp).ok_or(StopReason::Unreadable(fp))?;
-        let pc = memory.read_u64(return_slot).ok_or(StopReason::Unreadable(return_slot))?;
+        let sp = fp.wrapping_add(Self::RECORD);
+        let [next, pc] = memory.read_record(fp).map_err(StopReason::Unreadable)?;
         if pc < Self::NULL_PAGE {
             return Err(StopReason::NullReturnAddress);
         }
         Ok(Caller { pc, sp, fp: Self(next) })
+    }
+
+    /// Why no record can be here. Cold: it ends a walk.
+    #[cold]
+    const fn misfit(self, bounds: StackBounds) -> StopReason {
+        match self.0 {
+            0 => StopReason::EndOfStack,
+            fp if !fp.is_multiple_of(Self::WORD) => StopReason::Misaligned(fp),
+            fp if fp < bounds.low => StopReason::NotAscending(fp),
+            fp => StopReason::OutOfBounds(fp),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The frames that are kept of a stack of any depth.
 
-use super::repeat::{Repeat, RepeatFinder};
-use super::{StopReason, Walker};
+use super::repeat::{self, Repeat, RepeatFinder};
+use super::{StopReason, Walk};
 use crate::memory::Memory;
 use crate::rule::{FrameAddress, Trust};
 use freezeframe_arch::PacMask;
@@ -55,32 +55,38 @@ pub struct Backtrace<'a> {
     /// A ring of the latest frames beyond the innermost.
     outermost: &'a mut [Frame],
     total: u64,
-    deep: RepeatFinder,
+    /// Looks for repetitions once there are more frames than the innermost.
+    deep: Option<RepeatFinder>,
     pac: PacMask,
 }
 
 impl<'a> Backtrace<'a> {
     /// Keeps frames in `storage`, as many of each end as `depth` says or as it has room for; the outermost yield first.
+    #[inline]
     pub fn new(storage: &'a mut [Frame], depth: Depth) -> Self {
         let inner = depth.innermost.min(storage.len());
         let (innermost, rest) = storage.split_at_mut_checked(inner).unwrap_or((&mut [], &mut []));
         let outer = depth.outermost.min(rest.len());
         let outermost = rest.get_mut(..outer).unwrap_or(&mut []);
-        Self { innermost, outermost, total: 0, deep: RepeatFinder::new(), pac: PacMask::NONE }
+        Self { innermost, outermost, total: 0, deep: None, pac: PacMask::NONE }
     }
 
     /// Takes every frame of `walker` and says what is there. The frames are in the storage given to [`new`](Self::new).
     ///
     /// # Signal safety
     /// Safe if `memory` is.
-    pub fn collect<T: Memory, M: Memory>(mut self, walker: &mut Walker<'_, T>, memory: &mut M) -> Summary {
-        self.pac = walker.pac();
-        loop {
-            match walker.next(memory) {
+    pub fn collect<W: Walk, M: Memory>(mut self, walk: &mut W, memory: &mut M) -> Summary {
+        self.pac = walk.pac();
+        let (filled, result) = walk.fill(memory, self.innermost);
+        self.total = filled as u64;
+        let mut stop = result.err();
+        while stop.is_none() {
+            match walk.next(memory) {
                 Ok(frame) => self.push(frame),
-                Err(stop) => return self.finish(stop),
+                Err(reason) => stop = Some(reason),
             }
         }
+        self.finish(stop.unwrap_or(StopReason::Limit))
     }
 
     fn push(&mut self, frame: Frame) {
@@ -92,18 +98,16 @@ impl<'a> Backtrace<'a> {
         }
         // Beyond the innermost, frames get lost: from here on repetitions are looked for as they pass by.
         let beyond = index.saturating_sub(self.innermost.len() as u64);
-        if beyond == 0 {
-            self.innermost.iter().for_each(|frame| self.deep.push(self.pac.strip(frame.address.raw())));
-        }
-        // Signatures differ from frame to frame; the code does not.
-        self.deep.push(self.pac.strip(frame.address.raw()));
+        let innermost = &*self.innermost;
+        let pc = self.pac.strip(frame.address.raw());
+        self.deep.get_or_insert_with(|| RepeatFinder::after(innermost, self.pac)).push(pc);
         let position = beyond.checked_rem(self.outermost.len() as u64).unwrap_or(0);
         if let Some(slot) = self.outermost.get_mut(position as usize) {
             *slot = frame;
         }
     }
 
-    fn finish(mut self, stop: StopReason) -> Summary {
+    fn finish(self, stop: StopReason) -> Summary {
         let inner = self.innermost.len().min(self.total as usize);
         let beyond = self.total.saturating_sub(inner as u64);
         let room = self.outermost.len();
@@ -114,15 +118,15 @@ impl<'a> Backtrace<'a> {
                 self.outermost.rotate_left(oldest);
             }
         }
-        if beyond == 0 {
-            let kept = self.innermost.iter().take(inner);
-            kept.for_each(|frame| self.deep.push(self.pac.strip(frame.address.raw())));
-        }
+        let repeat = match beyond {
+            0 => repeat::find(self.innermost.get(..inner).unwrap_or(&[]), self.pac),
+            _ => self.deep.as_ref().and_then(RepeatFinder::best),
+        };
         Summary {
             kept: inner.saturating_add(outer),
             omitted_after: inner,
             omitted: beyond.saturating_sub(outer as u64),
-            repeat: self.deep.best(),
+            repeat,
             stop,
         }
     }
@@ -130,7 +134,13 @@ impl<'a> Backtrace<'a> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use crate::memory::SliceMemory;
+    use crate::rule::StackBounds;
+    use crate::walk::FramePointerWalker;
+    use freezeframe_arch::{Registers, RegistersX86_64};
+    use std::vec::Vec;
 
     fn frame(pc: u64) -> Frame {
         Frame { address: FrameAddress::ReturnAddress(pc), ..Frame::EMPTY }
@@ -161,13 +171,35 @@ mod tests {
     }
 
     #[test]
+    fn a_walk_of_any_length_fills_the_storage_like_frames_pushed_one_by_one() {
+        const BASE: u64 = 0x7000_0000;
+        for records in 0..20u64 {
+            let fp = |n: u64| if n < records { BASE + 16 * n } else { 0 };
+            let words = (0..records).flat_map(|n| [fp(n + 1), 5000 + n]);
+            let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+            let registers = RegistersX86_64 { rip: 4999, rsp: BASE, rbp: fp(0), ..Default::default() };
+            let registers = Registers::X86_64(registers);
+            for (inner, outer) in [(0, 0), (0, 4), (1, 2), (5, 3), (8, 0)] {
+                let mut storage = [Frame::EMPTY; 8];
+                let mut walker = FramePointerWalker::new(&registers, StackBounds::above(BASE), PacMask::NONE);
+                let backtrace = Backtrace::new(&mut storage, Depth { innermost: inner, outermost: outer });
+                let summary = backtrace.collect(&mut walker, &mut SliceMemory::new(BASE, &bytes));
+                let pcs = storage.map(|frame| frame.address.raw());
+                assert_eq!((pcs, summary), keep::<8>(4999..=4999 + records, inner, outer));
+            }
+        }
+    }
+
+    #[test]
     fn signed_return_addresses_repeat_like_plain_ones() {
-        let mut storage = [Frame::EMPTY; 8];
-        let mut backtrace = Backtrace::new(&mut storage, Depth { innermost: 5, outermost: 3 });
-        backtrace.pac = PacMask::from_address_bits(48);
-        (0..100u64).for_each(|n| backtrace.push(frame(0x5000 | n << 48 & 0x007f << 48)));
-        let summary = backtrace.finish(StopReason::EndOfStack);
-        assert_eq!(summary.repeat, Some(Repeat { first: 0, period: 1, times: 100 }));
+        for frames in [6, 100u64] {
+            let mut storage = [Frame::EMPTY; 8];
+            let mut backtrace = Backtrace::new(&mut storage, Depth { innermost: 6, outermost: 2 });
+            backtrace.pac = PacMask::from_address_bits(48);
+            (0..frames).for_each(|n| backtrace.push(frame(0x5000 | n << 48 & 0x007f << 48)));
+            let summary = backtrace.finish(StopReason::EndOfStack);
+            assert_eq!(summary.repeat, Some(Repeat { first: 0, period: 1, times: frames }));
+        }
     }
 
     #[test]

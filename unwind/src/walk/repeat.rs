@@ -1,5 +1,8 @@
 //! Where a stack repeats: recursion, direct or through several functions.
 
+use super::Frame;
+use freezeframe_arch::PacMask;
+
 /// The longest part of a stack that repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeat {
@@ -9,6 +12,35 @@ pub struct Repeat {
     pub period: u32,
     /// How many whole rounds there are.
     pub times: u64,
+}
+
+/// The longest repetition in frames that are all at hand. Return addresses are compared without their authentication
+/// codes, which differ from frame to frame.
+pub(super) fn find(frames: &[Frame], pac: PacMask) -> Option<Repeat> {
+    if !may_repeat(frames, pac) {
+        return None;
+    }
+    RepeatFinder::after(frames, pac).best()
+}
+
+/// False if nothing repeats: found with two comparisons a frame instead of one for each period.
+///
+/// A repetition worth a mark has two periods or more of frames in a row that equal the one a period earlier, so it is
+/// enough to try one frame in every two periods.
+fn may_repeat(frames: &[Frame], pac: PacMask) -> bool {
+    let pc = |number: usize| frames.get(number).map(|frame| frame.address.raw());
+    // What codes may differ in is left out of the comparison.
+    let code = !pac.bits();
+    let same = |one: u64, other: Option<u64>| other.is_some_and(|other| (one ^ other) & code == 0);
+    (1..=RepeatFinder::LONGEST_PERIOD).any(|period| {
+        let (mut earlier, mut found) = (0usize, false);
+        // Not by an iterator of chunks or steps: those divide first, which takes longer than all that follows.
+        while let Some(later) = pc(earlier.wrapping_add(period)) {
+            found |= same(later, pc(earlier));
+            earlier = earlier.wrapping_add(period.wrapping_mul(2));
+        }
+        found
+    })
 }
 
 /// Finds the longest repetition in a stream of addresses, in constant memory.
@@ -28,7 +60,7 @@ impl RepeatFinder {
     /// Fewer rounds are not worth a mark.
     const FEWEST_ROUNDS: u64 = 3;
 
-    pub(super) const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             recent: [0; Self::LONGEST_PERIOD],
             runs: [0; Self::LONGEST_PERIOD],
@@ -36,6 +68,13 @@ impl RepeatFinder {
             best: None,
             best_length: 0,
         }
+    }
+
+    /// A finder that has seen `frames`.
+    pub(super) fn after(frames: &[Frame], pac: PacMask) -> Self {
+        let mut finder = Self::new();
+        frames.iter().for_each(|frame| finder.push(pac.strip(frame.address.raw())));
+        finder
     }
 
     pub(super) fn push(&mut self, pc: u64) {
@@ -68,7 +107,10 @@ impl RepeatFinder {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use crate::rule::FrameAddress;
+    use std::vec::Vec;
 
     fn find(pcs: impl IntoIterator<Item = u64>) -> Option<(u64, u32, u64)> {
         let mut finder = RepeatFinder::new();
@@ -84,6 +126,33 @@ mod tests {
         assert_eq!(find([9].into_iter().chain((0..10_000).map(|n| n % 3)).chain([8, 7])), Some((1, 3, 3333)));
         assert_eq!(find((0..64).map(|n| n % 16)), Some((0, 16, 4)));
         assert_eq!(find((0..340).map(|n| n % 17)), None, "a period longer than the finder's memory");
+    }
+
+    fn frames(pcs: impl IntoIterator<Item = u64>) -> Vec<Frame> {
+        let frame = |pc| Frame { address: FrameAddress::ReturnAddress(pc), ..Frame::EMPTY };
+        pcs.into_iter().map(frame).collect()
+    }
+
+    #[test]
+    fn no_repetition_worth_a_mark_slips_through_the_short_cut() {
+        for period in 1..=RepeatFinder::LONGEST_PERIOD as u64 {
+            for before in 0..70 {
+                let rounds = (0..3 * period).map(|n| 1000 + n % period);
+                let stack = frames((0..before).chain(rounds).chain(500..520));
+                let expected = Repeat { first: before, period: period as u32, times: 3 };
+                assert_eq!(super::find(&stack, PacMask::NONE), Some(expected));
+            }
+        }
+        for bits in 0..1 << 14 {
+            let stack = frames((0..14).map(|n| bits >> n & 1));
+            assert_eq!(
+                super::find(&stack, PacMask::NONE),
+                RepeatFinder::after(&stack, PacMask::NONE).best(),
+                "{bits:b}"
+            );
+        }
+        assert!(!may_repeat(&frames(0..1000), PacMask::NONE), "the short cut is one");
+        assert!(!may_repeat(&[], PacMask::NONE));
     }
 
     #[test]

@@ -3,35 +3,45 @@
 use super::context::{Finder, Found, WalkContext};
 use super::registers::WalkRegisters;
 use super::signal::interrupted;
-use super::{Frame, StopReason};
+use super::{Frame, StopReason, Walk};
 use crate::images::ImageTable;
 use crate::memory::Memory;
 use crate::rule::{FrameAddress, KnownRegisters, Rule, RuleError, StackBounds, Trust};
 use freezeframe_arch::{PacMask, Registers};
 
-/// Walks a stack: by unwind tables and frame pointers, or by frame pointers alone.
+/// Walks a stack by unwind tables, and by the frame pointer in code that has none.
 ///
-/// Each frame must lie strictly above the last one and inside the bounds, and each return address in code, if it is
-/// known where code is: else the walk ends, with the reason. So it always ends, and does not invent frames.
+/// Each frame must lie strictly above the last one and inside the bounds, and each return address in code: else the
+/// walk ends, with the reason. So it always ends, and does not invent frames.
 ///
 /// ```
-/// use freezeframe_arch::{PacMask, Registers, RegistersX86_64};
-/// use freezeframe_unwind::memory::SliceMemory;
+/// use freezeframe_unwind::images::ImageTable;
+/// use freezeframe_unwind::init::pac_mask;
+/// use freezeframe_unwind::memory::ProcessMemory;
 /// use freezeframe_unwind::rule::StackBounds;
-/// use freezeframe_unwind::walk::{StopReason, Walker};
+/// use freezeframe_unwind::walk::{StopReason, Walk, WalkContext, Walker};
+/// use std::sync::Mutex;
 ///
-/// // One frame record at 0x1000: the end of the chain, and a return address.
-/// let mut memory = SliceMemory::new(0x1000, &[0, 0, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0, 0, 0, 0, 0, 0]);
-/// let registers = RegistersX86_64 { rip: 0x5000, rsp: 0xff0, rbp: 0x1000, ..Default::default() };
-/// let bounds = StackBounds::above(0xff0);
-/// let mut walker = Walker::by_frame_pointers(&Registers::X86_64(registers), bounds, PacMask::NONE);
-/// assert_eq!(walker.next(&mut memory).map(|frame| frame.address.raw()), Ok(0x5000));
-/// assert_eq!(walker.next(&mut memory).map(|frame| frame.address.raw()), Ok(0x1234));
-/// assert_eq!(walker.next(&mut memory), Err(StopReason::EndOfStack));
+/// static STORAGE: Mutex<(ImageTable, WalkContext)> = Mutex::new((ImageTable::new(), WalkContext::new()));
+///
+/// let (images, context) = &mut *STORAGE.lock().unwrap();
+/// images.refresh()?;
+/// let registers = freezeframe_arch::capture();
+/// let bounds = StackBounds::above(registers.sp());
+/// let mut memory = ProcessMemory::new();
+/// let mut walker = Walker::new(&registers, bounds, pac_mask(), images, ProcessMemory::new(), context);
+/// let stop = loop {
+///     match walker.next(&mut memory) {
+///         Ok(frame) => println!("{:#x} {:?}", frame.address.raw(), frame.trust),
+///         Err(stop) => break stop,
+///     }
+/// };
+/// assert_eq!(stop, StopReason::EndOfStack);
+/// # Ok::<(), freezeframe_unwind::images::ImagesError>(())
 /// ```
 #[derive(Debug)]
-pub struct Walker<'a, T = NoTables> {
-    finder: Option<Finder<'a, T>>,
+pub struct Walker<'a, T> {
+    finder: Finder<'a, T>,
     pac: PacMask,
     high: u64,
     registers: WalkRegisters,
@@ -42,29 +52,8 @@ pub struct Walker<'a, T = NoTables> {
     steps_left: u32,
 }
 
-/// The tables' memory of a walk that uses none.
-#[derive(Clone, Copy, Debug)]
-pub struct NoTables;
-
-impl Memory for NoTables {
-    fn read(&mut self, _address: u64, _out: &mut [u8]) -> usize {
-        0
-    }
-}
-
 /// No real stack has more frames: 16 MiB of the smallest possible ones.
 const STEPS: u32 = 1 << 20;
-
-impl<'a> Walker<'a> {
-    /// A walk from `registers` outward by frame pointers alone, inside `bounds`. It loses callers in functions that have
-    /// none, or have not set theirs up yet.
-    ///
-    /// # Signal safety
-    /// Safe, as is every method of this type.
-    pub fn by_frame_pointers(registers: &Registers, bounds: StackBounds, pac: PacMask) -> Self {
-        Self::start(registers, bounds, pac, None)
-    }
-}
 
 impl<'a, T: Memory> Walker<'a, T> {
     /// A walk from `registers` outward, inside `bounds`, by the unwind tables of `images`, which are read from `tables`:
@@ -81,17 +70,8 @@ impl<'a, T: Memory> Walker<'a, T> {
         context: &'a mut WalkContext,
     ) -> Self {
         context.keep_for(images);
-        Self::start(registers, bounds, pac, Some(Finder { images, memory: tables, context }))
-    }
-
-    fn start(
-        registers: &Registers,
-        bounds: StackBounds,
-        pac: PacMask,
-        finder: Option<Finder<'a, T>>,
-    ) -> Self {
         Self {
-            finder,
+            finder: Finder { images, memory: tables, context },
             pac,
             high: bounds.high,
             registers: WalkRegisters::new(registers),
@@ -102,31 +82,6 @@ impl<'a, T: Memory> Walker<'a, T> {
         }
     }
 
-    /// Which bits of return addresses hold authentication codes.
-    pub(super) const fn pac(&self) -> PacMask {
-        self.pac
-    }
-
-    /// The next frame outward.
-    ///
-    /// # Errors
-    /// Why the walk has ended. A walk that has ended stays so.
-    #[inline]
-    pub fn next<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
-        if !self.started {
-            self.started = true;
-            return Ok(Frame { address: self.address, sp: self.registers.sp(), trust: Trust::Context });
-        }
-        if let Some(stop) = self.ended {
-            return Err(stop);
-        }
-        let result = self.step(memory);
-        if let Err(stop) = result {
-            self.ended = Some(stop);
-        }
-        result
-    }
-
     #[inline]
     fn step<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(StopReason::Limit)?;
@@ -134,7 +89,7 @@ impl<'a, T: Memory> Walker<'a, T> {
         let innermost = matches!(self.address, FrameAddress::InstructionPointer(_));
         let (raw, trust) = self.leave(memory)?;
         let address = raw.with(self.pac.strip(raw.raw()));
-        if self.finder.as_ref().is_some_and(|finder| !finder.is_code(address)) {
+        if !self.finder.is_code(address) {
             return Err(StopReason::NotCode(address.raw()));
         }
         let sp = self.registers.sp();
@@ -155,11 +110,7 @@ impl<'a, T: Memory> Walker<'a, T> {
     #[inline]
     fn leave<M: Memory>(&mut self, memory: &mut M) -> Result<(FrameAddress, Trust), StopReason> {
         let registers = &mut self.registers;
-        let Some(finder) = &mut self.finder else {
-            let pc = registers.apply_frame_pointer(memory, self.high)?;
-            return Ok((FrameAddress::ReturnAddress(pc), Trust::FramePointer));
-        };
-        let found = match finder.find(registers.architecture(), self.address) {
+        let found = match self.finder.find(registers.architecture(), self.address) {
             Ok(found) => found,
             Err(stop) if matches!(self.address, FrameAddress::InstructionPointer(_)) => {
                 return self.leave_what_is_no_code(memory, stop);
@@ -239,8 +190,29 @@ impl<'a, T: Memory> Walker<'a, T> {
     }
 
     fn is_caller(&self, pc: u64) -> bool {
-        let address = FrameAddress::ReturnAddress(self.pac.strip(pc));
-        self.finder.as_ref().is_some_and(|finder| finder.is_code(address))
+        self.finder.is_code(FrameAddress::ReturnAddress(self.pac.strip(pc)))
+    }
+}
+
+impl<T: Memory> Walk for Walker<'_, T> {
+    fn pac(&self) -> PacMask {
+        self.pac
+    }
+
+    #[inline]
+    fn next<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
+        if !self.started {
+            self.started = true;
+            return Ok(Frame { address: self.address, sp: self.registers.sp(), trust: Trust::Context });
+        }
+        if let Some(stop) = self.ended {
+            return Err(stop);
+        }
+        let result = self.step(memory);
+        if let Err(stop) = result {
+            self.ended = Some(stop);
+        }
+        result
     }
 }
 
@@ -248,95 +220,5 @@ fn stop(error: RuleError, address: FrameAddress) -> StopReason {
     match error {
         RuleError::Unreadable(place) => StopReason::Unreadable(place),
         _ => StopReason::NoRule(address.raw()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use crate::memory::SliceMemory;
-    use freezeframe_arch::{RegistersArm64, RegistersX86_64};
-    use std::vec::Vec;
-
-    const BASE: u64 = 0x7000_0000;
-
-    /// A stack of words from `BASE` on.
-    fn stack(words: &[u64]) -> Vec<u8> {
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
-
-    fn x86(fp: u64) -> Registers {
-        Registers::X86_64(RegistersX86_64 { rip: 0x10_0000, rsp: BASE, rbp: fp, ..Default::default() })
-    }
-
-    fn walk(registers: Registers, bytes: &[u8], high: u64, pac: PacMask) -> (Vec<u64>, StopReason) {
-        let mut memory = SliceMemory::new(BASE, bytes);
-        let mut walker =
-            Walker::by_frame_pointers(&registers, StackBounds { low: registers.sp(), high }, pac);
-        let mut frames = Vec::new();
-        loop {
-            match walker.next(&mut memory) {
-                Ok(frame) => frames.push(frame.address.raw()),
-                Err(stop) => {
-                    assert_eq!(walker.next(&mut memory), Err(stop), "an ended walk stays ended");
-                    return (frames, stop);
-                }
-            }
-        }
-    }
-
-    fn walk_x86(fp: u64, words: &[u64]) -> (Vec<u64>, StopReason) {
-        walk(x86(fp), &stack(words), u64::MAX, PacMask::NONE)
-    }
-
-    #[test]
-    fn a_chain_is_followed_to_its_null_end() {
-        let words = [7, 7, BASE + 40, 0x20_0000, 7, BASE + 64, 0x30_0000, 7, 0, 0x40_0000];
-        assert_eq!(
-            walk_x86(BASE + 16, &words),
-            (std::vec![0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000], StopReason::EndOfStack)
-        );
-    }
-
-    #[test]
-    fn each_way_a_chain_can_break_has_its_reason() {
-        let one = |next| walk_x86(BASE, &[next, 0x20_0000, 0, 0]);
-        let two = std::vec![0x10_0000, 0x20_0000];
-        assert_eq!(one(BASE), (two.clone(), StopReason::NotAscending(BASE)), "points to itself");
-        assert_eq!(one(BASE + 8), (two.clone(), StopReason::NotAscending(BASE + 8)), "overlaps its callee");
-        assert_eq!(one(BASE + 17), (two.clone(), StopReason::Misaligned(BASE + 17)));
-        assert_eq!(one(BASE + 4096), (two.clone(), StopReason::Unreadable(BASE + 4096)));
-        assert_eq!(one(BASE + 24), (two.clone(), StopReason::Unreadable(BASE + 32)), "half a record");
-        assert_eq!(one(BASE + 16), (two, StopReason::NullReturnAddress));
-        assert_eq!(walk_x86(0, &[]), (std::vec![0x10_0000], StopReason::EndOfStack));
-        let below = BASE - 16;
-        assert_eq!(walk_x86(below, &[]), (std::vec![0x10_0000], StopReason::NotAscending(below)), "below sp");
-        let top = u64::MAX - 7;
-        assert_eq!(
-            walk_x86(top, &[]),
-            (std::vec![0x10_0000], StopReason::OutOfBounds(top)),
-            "must not overflow"
-        );
-    }
-
-    #[test]
-    fn the_stacks_end_bounds_the_chain_even_where_memory_goes_on() {
-        let bytes = stack(&[BASE + 16, 0x20_0000, 0, 0x30_0000]);
-        let (frames, stop) = walk(x86(BASE), &bytes, BASE + 31, PacMask::NONE);
-        assert_eq!((frames.len(), stop), (2, StopReason::OutOfBounds(BASE + 16)));
-        let (frames, stop) = walk(x86(BASE), &bytes, BASE + 32, PacMask::NONE);
-        assert_eq!((frames.len(), stop), (3, StopReason::EndOfStack));
-    }
-
-    #[test]
-    fn an_arm64_stack_is_walked_on_any_machine_and_keeps_its_raw_addresses() {
-        let signed = 0x0031_0000_0020_0000;
-        let bytes = stack(&[BASE + 16, signed, 0, 0x30_0000]);
-        let mut registers = RegistersArm64 { pc: 0x10_0000, sp: BASE, ..Default::default() };
-        registers.x[29] = BASE;
-        let (frames, stop) =
-            walk(Registers::Arm64(registers), &bytes, u64::MAX, PacMask::from_address_bits(48));
-        assert_eq!((frames, stop), (std::vec![0x10_0000, signed, 0x30_0000], StopReason::EndOfStack));
     }
 }
