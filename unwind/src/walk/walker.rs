@@ -86,7 +86,7 @@ impl<'a, T: Memory> Walker<'a, T> {
     fn step<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(StopReason::Limit)?;
         let callee = self.registers.sp();
-        let innermost = matches!(self.address, FrameAddress::InstructionPointer(_));
+        let stands = !matches!(self.address, FrameAddress::ReturnAddress(_));
         let (raw, trust) = self.leave(memory)?;
         let address = raw.with(self.pac.strip(raw.raw()));
         if !self.finder.is_code(address) {
@@ -96,8 +96,8 @@ impl<'a, T: Memory> Walker<'a, T> {
         match address {
             // Where a signal interrupted can be on another stack.
             FrameAddress::SignalReturn(_) => {}
-            // A leaf of arm64 need not have moved the stack pointer, but it has gone somewhere else.
-            _ if innermost && sp == callee && address.raw() != self.address.raw() => {}
+            // A leaf of arm64 need not have moved the stack pointer, but it was called from somewhere else.
+            _ if stands && sp == callee && address.raw() != self.address.raw() => {}
             _ if sp <= callee => return Err(StopReason::NotAscending(sp)),
             _ if sp > self.high => return Err(StopReason::OutOfBounds(sp)),
             _ => {}
@@ -118,10 +118,18 @@ impl<'a, T: Memory> Walker<'a, T> {
             Err(stop) => return Err(stop),
         };
         match found {
-            Found::Rule(Rule::Saved(rule)) => {
-                let pc = registers.apply_saved(memory, &rule).map_err(|error| stop(error, self.address))?;
-                Ok((FrameAddress::ReturnAddress(pc), Trust::Cfi))
-            }
+            Found::Rule(Rule::Saved(rule)) => match registers.apply_saved(memory, &rule) {
+                Ok(pc) => Ok((FrameAddress::ReturnAddress(pc), Trust::Cfi)),
+                // Behind code without tables not every register is known; the frame pointer is. A null one is no end
+                // here: the tables know of a caller.
+                Err(RuleError::UnknownRegister(_)) => {
+                    self.leave_without_tables(memory).map_err(|stop| match stop {
+                        StopReason::EndOfStack => StopReason::NoRule(self.address.raw()),
+                        stop => stop,
+                    })
+                }
+                Err(error) => Err(stop(error, self.address)),
+            },
             Found::Rule(Rule::End) => Err(StopReason::EndOfStack),
             Found::Rule(Rule::FramePointer) => self.leave_without_tables(memory),
             Found::Row(row) => {
@@ -222,3 +230,6 @@ fn stop(error: RuleError, address: FrameAddress) -> StopReason {
         _ => StopReason::NoRule(address.raw()),
     }
 }
+
+#[cfg(test)]
+mod tests;
