@@ -2,4 +2,5 @@
 
 pub mod code;
 pub mod elf;
+pub mod macho;
 pub mod oracle;
