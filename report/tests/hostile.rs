@@ -65,6 +65,7 @@ impl Sample {
         for record in &report.records {
             if record.complete {
                 assert!(self.records.contains(record), "damaged data was taken as whole: {record:#?}");
+                continue;
             }
             // Whatever it is, it can be shown.
             write_text(&mut Vec::new(), record, TextOptions::default()).unwrap();
