@@ -131,7 +131,8 @@ pub(super) fn write_thread(
     words.iter().take(count).for_each(|word| w.u64(*word));
 
     let summary = &thread.summary;
-    let (stop, stop_address) = summary.stop.code();
+    let walked = !matches!(thread.held, Held::Not(_));
+    let (stop, stop_address) = if walked { summary.stop.code() } else { (0, 0) };
     w.u8(stop);
     w.u64(stop_address);
     let (first_repeat, period, times) = summary.repeat.map_or((0, 0, 0), |r| (r.first, r.period, r.times));
