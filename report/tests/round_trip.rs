@@ -4,13 +4,14 @@ mod common;
 
 use common::{Captured, Folder, about, capture, owner, record};
 use freezeframe_report::encode::encode;
-use freezeframe_report::file::{ReportFile, Size};
+use freezeframe_report::file::{FileError, ReportFile, Size};
 use freezeframe_report::layout::Outcome;
 use freezeframe_report::read::{HeldHow, RecordOutcome, RecordStrategy, Report};
 use freezeframe_report::ring::{Owner, RingError};
 use freezeframe_report::show::{Symbols, TextOptions, to_json, write_text};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::Held;
+use std::os::unix::fs::MetadataExt;
 
 const SMALL: Size = Size { slots: 4, stride: 128 * 1024 };
 
@@ -234,4 +235,61 @@ fn whatever_the_room_a_record_keeps_what_matters_most_and_counts_the_rest() {
             assert_eq!(read.frames.len() as u64 + read.omitted, total, "no frame goes uncounted");
         }
     }
+}
+
+#[test]
+fn what_was_taken_is_gone_and_its_slots_are_free() {
+    let captured = capture();
+    let folder = Folder::new();
+    let path = folder.path("r");
+    assert!(Report::take(&path).is_err() && !path.exists(), "no file is made");
+    let file = ReportFile::open(&path, SMALL, Owner { start_ticks: 1, ..owner() }).unwrap();
+    for n in 1..=3 {
+        file.ring().write(&record(&captured, n, 100_000)).unwrap();
+    }
+    assert!(matches!(Report::take(&path), Err(FileError::InUse(_))));
+    drop(file);
+    let taken: Vec<u64> = Report::take(&path).unwrap().records.iter().map(|record| record.sequence).collect();
+    assert_eq!(taken, [1, 2, 3]);
+    assert!(Report::take(&path).unwrap().records.is_empty());
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    assert_eq!(file.ring().write(&record(&captured, 4, 100_000)).unwrap().sequence(), 4);
+    assert_eq!(file.ring().dropped(), Some(0));
+}
+
+#[test]
+fn holes_of_a_copied_file_are_filled_before_it_is_written_to() {
+    let captured = capture();
+    let folder = Folder::new();
+    let path = folder.path("r");
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    file.ring().write(&record(&captured, 1, 100_000)).unwrap();
+    drop(file);
+    let before = std::fs::read(&path).unwrap();
+    let sparse = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    let last = u64::from(SMALL.stride) * 3 + 8192;
+    if rustix::fs::fallocate(&sparse, punch, last, SMALL.stride.into()).is_err() {
+        println!("skipped: no holes can be made here");
+        return;
+    }
+    let size = before.len() as u64;
+    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 < size);
+    drop(ReportFile::open(&path, SMALL, owner()).unwrap());
+    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= size);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_file_that_is_cut_off_or_deleted_while_it_is_open_is_noticed() {
+    let folder = Folder::new();
+    let path = folder.path("r");
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    assert!(file.check().is_ok());
+    std::fs::remove_file(&path).unwrap();
+    assert!(file.check().unwrap_err().to_string().contains("deleted"));
+    drop(file);
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(9000).unwrap();
+    assert!(file.check().unwrap_err().to_string().contains("cut it off"));
 }

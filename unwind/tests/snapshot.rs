@@ -7,6 +7,7 @@ use common::{Target, deaf, deep, is_in, parked, recurse, spin_inner, spin_outer,
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::rule::Trust;
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
+use freezeframe_unwind::suspend::SuspendError;
 use freezeframe_unwind::threads::{ThreadId, current};
 use freezeframe_unwind::walk::Depth;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -151,4 +152,16 @@ fn a_capture_that_runs_out_of_time_lists_what_it_could_not_stop() {
         );
         assert!(!thread.facts.name.bytes().is_empty(), "its name and state are there all the same");
     }
+}
+
+#[test]
+fn a_first_thread_that_has_ended_keeps_its_place() {
+    let (_turn, suspender) = turn();
+    let ended = std::thread::spawn(current).join().unwrap();
+    let mut storage = storage();
+    let Storage { images, snapshot } = &mut *storage;
+    snapshot.capture(&suspender, images, &Options { first: Some(ended), ..patient() }).unwrap();
+    let threads = snapshot.view().threads;
+    assert_eq!((threads[0].thread, threads[0].held), (ended, Held::Not(SuspendError::Gone)));
+    assert_eq!(threads[1].thread.0 as u32, std::process::id());
 }
