@@ -4,9 +4,9 @@ use super::StopReason;
 use super::signal::is_signal_return;
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
-use crate::rule::{FrameAddress, Row, Rule, RuleCache};
+use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Rule, RuleCache, RuleError};
 use crate::tables::cfi::{RowContext, TableError, Tables};
-use freezeframe_arch::Architecture;
+use freezeframe_arch::{Architecture, Registers};
 
 /// What walks by tables need and learn, in storage of a fixed size (about 320 KiB): `const` constructible, one for
 /// each thread that walks. What is learned stays for later walks, while the images stay the same.
@@ -39,10 +39,10 @@ impl Default for WalkContext {
 
 /// The way from an address to its caller.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Found<'a> {
+pub(super) enum Found {
     Rule(Rule),
-    /// A row that needs more than a kept rule can hold.
-    Row(&'a Row),
+    /// A row that needs more than a kept rule can hold: [`Finder::apply_row`] is next.
+    Row,
     /// A signal handler returns there; there are no tables for it.
     SignalReturn,
 }
@@ -69,19 +69,26 @@ impl<T: Memory> Finder<'_, T> {
         &mut self,
         architecture: Architecture,
         address: FrameAddress,
-    ) -> Result<Found<'_>, StopReason> {
+    ) -> Result<Found, StopReason> {
         match self.context.rules.get(address.lookup()) {
             Some(rule) => Ok(Found::Rule(rule)),
             None => self.look_up(architecture, address),
         }
     }
 
-    #[inline(never)]
-    fn look_up(
+    /// Goes to the caller by the row that was found last.
+    pub(super) fn apply_row<M: Memory>(
         &mut self,
-        architecture: Architecture,
-        address: FrameAddress,
-    ) -> Result<Found<'_>, StopReason> {
+        stack: &mut M,
+        registers: &Registers,
+        known: KnownRegisters,
+    ) -> Result<CfiCaller, RuleError> {
+        let WalkContext { rows, pages, .. } = &mut *self.context;
+        rows.latest().apply(stack, &mut pages.over(&mut self.memory), registers, known)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, architecture: Architecture, address: FrameAddress) -> Result<Found, StopReason> {
         let lookup = address.lookup();
         let image = self.images.find(lookup).map(|(_, image)| image).filter(|image| image.is_code(lookup));
         let image = image.ok_or(StopReason::NotCode(address.raw()))?;
@@ -114,7 +121,7 @@ impl<T: Memory> Finder<'_, T> {
                 rules.insert(lookup, rule);
                 Ok(Found::Rule(rule))
             }
-            None => Ok(Found::Row(row)),
+            None => Ok(Found::Row),
         }
     }
 }

@@ -132,9 +132,10 @@ impl<'a, T: Memory> Walker<'a, T> {
             },
             Found::Rule(Rule::End) => Err(StopReason::EndOfStack),
             Found::Rule(Rule::FramePointer) => self.leave_without_tables(memory),
-            Found::Row(row) => {
+            Found::Row => {
                 let (values, known) = registers.fetch(memory);
-                let caller = row.apply(memory, &values, known).map_err(|error| stop(error, self.address))?;
+                let caller = self.finder.apply_row(memory, &values, known);
+                let caller = caller.map_err(|error| stop(error, self.address))?;
                 let pc = caller.return_address.ok_or(StopReason::EndOfStack)?;
                 if caller.signal_frame {
                     registers.set(&caller.registers, caller.known);

@@ -141,6 +141,24 @@ fn tables_lead_to_the_end_through_registers_that_callees_have_saved() {
 }
 
 #[test]
+fn expressions_are_read_from_the_tables_and_load_from_the_stack() {
+    // As gcc realigns a stack: the CFA is kept in a word below rbp, and rbp's place is relative to itself.
+    // def_cfa_expression (breg6 -8, deref); expression r6 (breg6 0)
+    let realigned = std::vec![0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0];
+    let image = image(
+        &[cfa(7, 8), saved(16, 1)].concat(),
+        16,
+        &[(0x1000, 0x100, realigned), (0x1100, 0x100, cfa(6, 16)), (0x1200, 0x100, std::vec![0x07, 16])],
+    );
+    let at = |offset: u64| IMAGE + offset;
+    let stack = [0, STACK + 48, STACK + 56, 0, 0, at(0x1150), 0, 0, at(0x1210)];
+    let registers = RegistersX86_64 { rip: at(0x1010), rsp: STACK, rbp: STACK + 16, ..Default::default() };
+    let (frames, stop) = walk(Registers::X86_64(registers), &image, &stack, PacMask::NONE);
+    let expected = [(at(0x1010), Trust::Context), (at(0x1150), Trust::Cfi), (at(0x1210), Trust::Cfi)];
+    assert_eq!((frames.as_slice(), stop), (&expected[..], StopReason::EndOfStack));
+}
+
+#[test]
 fn a_call_to_nowhere_is_led_back_and_marked() {
     let at = |offset: u64| IMAGE + offset;
     let stack = [at(0x1150), STACK + 24, at(0x1234), 0, at(0x1310)];
