@@ -76,7 +76,9 @@ fn functions(record: &Value) -> Vec<String> {
     let threads = record["threads"].as_array().unwrap();
     let watched = threads.iter().find(|thread| thread["watched"] == true).unwrap();
     let frames = watched["frames"].as_array().unwrap();
-    frames.iter().filter_map(|frame| frame["symbol"]["name"].as_str()).map(str::to_owned).collect()
+    let names = frames.iter().filter_map(|frame| frame["symbol"]["name"].as_str());
+    // Newer compilers write `<Type>::method`, older ones `Type::method`.
+    names.map(|name| name.replace(['<', '>'], "")).collect()
 }
 
 /// Two freezes of 500 ms, no other, and each with the blocking function and its callers up to `main`.

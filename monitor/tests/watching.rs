@@ -105,9 +105,11 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
     let record = &records[0];
     assert_eq!((record.outcome, record.strategy), (RecordOutcome::Recovered, RecordStrategy::RunLoop));
     let recorded = Duration::from_nanos(record.duration_ns);
+    assert!(recorded <= lasted + Duration::from_millis(1), "{recorded:?} {lasted:?}");
+    // On a machine so loaded that the watcher starves, the time in which it did does not count.
     assert!(
-        recorded >= Duration::from_millis(700) && recorded <= lasted + Duration::from_millis(1),
-        "{recorded:?} {lasted:?}"
+        recorded >= Duration::from_millis(if statistics.late_ticks == 0 { 700 } else { 250 }),
+        "{recorded:?}"
     );
     assert_eq!((record.component.as_str(), record.last_activity), ("the loop", Some("AfterWaiting")));
     assert_eq!(record.process.as_ref().unwrap().app, "test.app");
@@ -230,6 +232,8 @@ fn stopping_from_another_thread_while_the_loop_is_frozen_closes_the_record() {
     });
     let took = stopper.join().unwrap();
     assert!(took < Duration::from_secs(5), "{took:?}");
+    // It returns within a timeout, whether or not the watcher is still writing.
+    wait_for("the end of the watcher", || Monitor::builder("again").watch_run_loop().is_ok());
     assert_eq!(records(&path)[0].outcome, RecordOutcome::Unknown);
 }
 

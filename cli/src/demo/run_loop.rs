@@ -164,16 +164,20 @@ mod tests {
         let heard = Rc::new(RefCell::new(Vec::new()));
         let (first, second, observer) = (heard.clone(), heard.clone(), heard.clone());
         run_loop.observe(move |activity| observer.borrow_mut().push(format!("{activity:?}")));
-        run_loop.after(Duration::from_millis(2), move |run_loop| {
-            second.borrow_mut().push("second".into());
-            run_loop.stop();
+        run_loop.after(Duration::from_secs(3600), |_| unreachable!("it is stopped long before"));
+        run_loop.after(Duration::ZERO, move |run_loop| {
+            first.borrow_mut().push("first".into());
+            // Due later than all that this turn fires.
+            run_loop.after(Duration::from_millis(1), move |run_loop| {
+                second.borrow_mut().push("second".into());
+                run_loop.stop();
+            });
         });
-        run_loop.after(Duration::ZERO, move |_| first.borrow_mut().push("first".into()));
         run_loop.run();
         let heard = heard.borrow().join(" ");
         let turn = "BeforeTimers BeforeSources BeforeWaiting AfterWaiting";
         assert!(heard.starts_with(&format!("Entry {turn} first {turn}")), "{heard}");
-        assert!(heard.ends_with("AfterWaiting second Exit"), "{heard}");
+        assert!(heard.ends_with(&format!("{turn} second Exit")), "{heard}");
     }
 
     #[test]

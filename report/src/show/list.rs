@@ -65,14 +65,33 @@ fn culprit(record: &Record) -> Option<&str> {
     let path = record.process.as_ref().map(|process| process.path.as_str())?;
     let own = |frame: &&crate::read::Frame| record.image(frame).is_some_and(|image| image.path == path);
     let names = record.watched()?.frames.iter().filter(own).filter_map(|frame| frame.symbol.as_ref());
-    let runtime = ["std::", "core::", "alloc::", "<core::", "<alloc::", "<std::"];
     let mut names = names.map(|symbol| symbol.name.as_str());
-    names.find(|name| !runtime.iter().any(|prefix| name.starts_with(prefix)))
+    names.find(|name| !is_runtime(name))
+}
+
+/// Whether a function belongs to Rust's own libraries. Names of methods may begin with `<` and the type.
+fn is_runtime(name: &str) -> bool {
+    let name = name.trim_start_matches(['<', '&', '*']).trim_start_matches("dyn ");
+    ["std::", "core::", "alloc::", "fn("].iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::duration;
+    use super::*;
+
+    #[test]
+    fn the_runtimes_functions_are_told_from_the_programs() {
+        let runtime =
+            ["std::thread::sleep", "<core::fmt::Formatter>::pad", "<&dyn core::ops::Fn() as F>::call"];
+        assert!(runtime.into_iter().all(is_runtime));
+        let own = [
+            "app::run",
+            "<app::Table>::draw",
+            "main",
+            "<app::run::{closure#0} as core::ops::FnOnce>::call_once",
+        ];
+        assert!(!own.into_iter().any(is_runtime));
+    }
 
     #[test]
     fn durations_keep_three_digits() {

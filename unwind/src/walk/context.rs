@@ -60,7 +60,7 @@ impl<T: Memory> Finder<'_, T> {
     #[inline]
     pub(super) fn is_code(&self, address: FrameAddress) -> bool {
         // What has a rule was code when it was found.
-        self.context.rules.get(address.lookup()).is_some() || self.images.is_code(address.lookup())
+        self.context.rules.get(address).is_some() || self.images.is_code(address.lookup())
     }
 
     /// The way from `address`, which is stripped, to its caller.
@@ -70,7 +70,7 @@ impl<T: Memory> Finder<'_, T> {
         architecture: Architecture,
         address: FrameAddress,
     ) -> Result<Found, StopReason> {
-        match self.context.rules.get(address.lookup()) {
+        match self.context.rules.get(address) {
             Some(rule) => Ok(Found::Rule(rule)),
             None => self.look_up(architecture, address),
         }
@@ -109,7 +109,7 @@ impl<T: Memory> Finder<'_, T> {
                 if is_signal_return(&mut memory, architecture, address.raw()) {
                     return Ok(Found::SignalReturn);
                 }
-                rules.insert(lookup, Rule::FramePointer);
+                rules.insert(address, Rule::FramePointer);
                 return Ok(Found::Rule(Rule::FramePointer));
             }
             // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
@@ -118,7 +118,7 @@ impl<T: Memory> Finder<'_, T> {
         let row = rows.latest();
         match Rule::from_row(row) {
             Some(rule) => {
-                rules.insert(lookup, rule);
+                rules.insert(address, rule);
                 Ok(Found::Rule(rule))
             }
             None => Ok(Found::Row),

@@ -119,7 +119,7 @@ impl<'a, T: Memory> Walker<'a, T> {
         };
         match found {
             Found::Rule(Rule::Saved(rule)) => match registers.apply_saved(memory, &rule) {
-                Ok(pc) => Ok((FrameAddress::ReturnAddress(pc), Trust::Cfi)),
+                Ok(pc) => Ok((FrameAddress::ReturnAddress(pc), rule.trust())),
                 // Behind code without tables not every register is known; the frame pointer is. A null one is no end
                 // here: the tables know of a caller.
                 Err(RuleError::UnknownRegister(_)) => {
