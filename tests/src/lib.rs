@@ -1,4 +1,5 @@
 //! What tests across the crates share.
 
 pub mod elf;
+pub mod emulation;
 pub mod oracle;
