@@ -96,8 +96,9 @@ impl<'a, T: Memory> Walker<'a, T> {
         match address {
             // Where a signal interrupted can be on another stack.
             FrameAddress::SignalReturn(_) => {}
-            // A leaf of arm64 need not have moved the stack pointer, but it was called from somewhere else.
-            _ if stands && sp == callee && address.raw() != self.address.raw() => {}
+            // A leaf of arm64 need not have moved the stack pointer. Its return address may even be where it stands: at
+            // its beginning, called by the last instruction of the function before it, which gets nothing back.
+            _ if stands && sp == callee => {}
             _ if sp <= callee => return Err(StopReason::NotAscending(sp)),
             _ if sp > self.high => return Err(StopReason::OutOfBounds(sp)),
             _ => {}
@@ -155,13 +156,15 @@ impl<'a, T: Memory> Walker<'a, T> {
     }
 
     /// Code without tables: by the frame pointer. On arm64 the innermost function may not have made its frame record
-    /// yet, or make none: then its caller is in the link register.
+    /// yet, or make none: then its caller is in the link register. Unless that is where the thread stands: then a call has
+    /// just returned.
     fn leave_without_tables<M: Memory>(
         &mut self,
         memory: &mut M,
     ) -> Result<(FrameAddress, Trust), StopReason> {
         if let Some(lr) = self.registers.lr()
             && !matches!(self.address, FrameAddress::ReturnAddress(_))
+            && self.pac.strip(lr) != self.address.raw()
             && self.is_caller(lr)
         {
             let fp = self.registers.fp(memory).unwrap_or(0);

@@ -206,3 +206,34 @@ fn an_arm64_leaf_returns_by_its_link_register_and_signatures_are_stripped() {
     let (frames, stop) = walk(Registers::Arm64(registers), &image, &[0; 4], pac);
     assert_eq!((frames.len(), stop), (2, StopReason::NoRule(at(0x1011))));
 }
+
+#[test]
+fn the_first_instruction_behind_a_call_that_never_returns_may_be_where_the_call_went() {
+    // 0x1000 ends with a call of 0x1100, which makes its frame at its second instruction.
+    let framed = [cfa(31, 16), saved(29, 2), saved(30, 1)].concat();
+    let functions = [
+        (0x1000, 0x100, framed.clone()),
+        (0x1100, 0x100, [advance(4), framed].concat()),
+        (0x1200, 0x100, std::vec![0x07, 30]),
+    ];
+    let image = image(&cfa(31, 0), 30, &functions);
+    let at = |offset: u64| IMAGE + offset;
+    let mut registers = RegistersArm64 { pc: at(0x1100), sp: STACK, ..Default::default() };
+    registers.x[30] = at(0x1100);
+    let (frames, stop) = walk(Registers::Arm64(registers), &image, &[0, at(0x1210)], PacMask::NONE);
+    let expected = [(at(0x1100), Trust::Context), (at(0x1100), Trust::Cfi), (at(0x1210), Trust::Cfi)];
+    assert_eq!((frames.as_slice(), stop), (&expected[..], StopReason::EndOfStack));
+}
+
+#[test]
+fn without_tables_a_link_register_that_a_call_has_just_returned_to_is_no_caller() {
+    let image = image(&cfa(31, 0), 30, &[(0x1000, 0x100, Vec::new())]);
+    let at = |offset: u64| IMAGE + offset;
+    let mut registers = RegistersArm64 { pc: at(0x2008), sp: STACK, ..Default::default() };
+    (registers.x[29], registers.x[30]) = (STACK, at(0x2008));
+    let (frames, stop) =
+        walk(Registers::Arm64(registers), &image, &[STACK + 16, at(0x2110), 0, at(0x2210)], PacMask::NONE);
+    let expected =
+        [(at(0x2008), Trust::Context), (at(0x2110), Trust::FramePointer), (at(0x2210), Trust::FramePointer)];
+    assert_eq!((frames.as_slice(), stop), (&expected[..], StopReason::EndOfStack));
+}
