@@ -12,23 +12,23 @@ pub struct Emulator {
     script: PathBuf,
 }
 
+/// The interpreter that `FREEZEFRAME_PYTHON` names, or `python3`.
+pub fn python() -> PathBuf {
+    std::env::var_os("FREEZEFRAME_PYTHON").map_or_else(|| "python3".into(), PathBuf::from)
+}
+
 impl Emulator {
-    /// The interpreter that `FREEZEFRAME_PYTHON` names, or `python3`, with the runner `script`.
+    /// [`python`] with the runner `script`.
     ///
     /// # Errors
     /// Why there is no emulator to be had.
     pub fn find(script: &Path) -> Result<Self, String> {
-        let python = std::env::var_os("FREEZEFRAME_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
+        let python = python();
         match Command::new(&python).args(["-c", "import unicorn"]).output() {
             Ok(output) if output.status.success() => Ok(Self { python, script: script.to_owned() }),
             Ok(_) => Err(format!("{} has no module unicorn", python.display())),
             Err(error) => Err(format!("{}: {error}", python.display())),
         }
-    }
-
-    /// The interpreter.
-    pub fn python(&self) -> &Path {
-        &self.python
     }
 
     /// Runs `program` to its end and returns the words of its trace.

@@ -14,7 +14,7 @@ mod shadow;
 mod trace;
 
 pub use compare::{Mismatch, Tally, compare};
-pub use emulator::Emulator;
+pub use emulator::{Emulator, python};
 pub use program::Program;
 pub use shadow::{Call, Lost, ShadowStack, Transfer};
 pub use trace::{BadTrace, Instant, Trace};

@@ -19,12 +19,12 @@ FRAME(most, 200000, many)
 
 // Much passed and returned in memory.
 struct Large {
-    long words[40];
+    long words[12];
 };
 
 NOINLINE static struct Large made(int n) {
     struct Large large;
-    for (int k = 0; k < 40; k++) large.words[k] = n + k;
+    for (int k = 0; k < 12; k++) large.words[k] = n + k;
     return large;
 }
 
