@@ -1,5 +1,6 @@
 //! What tests across the crates share.
 
+pub mod code;
 pub mod elf;
 pub mod emulation;
 pub mod oracle;

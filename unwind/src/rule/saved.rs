@@ -64,13 +64,7 @@ impl Rule {
             return Some(Self::End);
         }
         let CfaRule::RegisterOffset { register, offset } = row.cfa() else { return None };
-        let mut saved = SavedRule {
-            cfa_offset: offset.try_into().ok()?,
-            cfa_register: register,
-            return_place: 0,
-            trust: Trust::Cfi,
-            places: [0; FOLLOWED],
-        };
+        let mut saved = SavedRule::new(Trust::Cfi, register, offset.try_into().ok()?);
         let (return_register, in_register) = match architecture {
             Architecture::X86_64 => (16, false),
             Architecture::Arm64 => (30, true),
@@ -99,6 +93,11 @@ impl Rule {
 }
 
 impl SavedRule {
+    /// `cfa = register + offset`, where nothing was saved.
+    pub(crate) const fn new(trust: Trust, cfa_register: u16, cfa_offset: i32) -> Self {
+        Self { cfa_offset, cfa_register, return_place: 0, trust, places: [0; FOLLOWED] }
+    }
+
     /// The DWARF number of the register that the CFA is found by, and what to add to it.
     ///
     /// # Signal safety

@@ -1,10 +1,10 @@
 //! Finding the rule of an address: kept, from the tables, or by the frame pointer.
 
-use super::StopReason;
 use super::signal::is_signal_return;
+use super::{StopReason, compact};
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
-use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Rule, RuleCache, RuleError};
+use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError};
 use crate::tables::cfi::{RowContext, TableError, Tables};
 use freezeframe_arch::{Architecture, Registers};
 
@@ -94,6 +94,17 @@ impl<T: Memory> Finder<'_, T> {
         let image = image.ok_or(StopReason::NotCode(address.raw()))?;
         let WalkContext { rules, rows, pages } = &mut *self.context;
         let mut memory = pages.over(&mut self.memory);
+        if let Some(section) = image.unwind_info.if_any() {
+            match compact::look_up(&mut memory, architecture, address, image, section, rows) {
+                compact::Way::Rule(rule) => {
+                    rules.insert(address, rule);
+                    return Ok(Found::Rule(rule));
+                }
+                compact::Way::Unknown => return Ok(Found::Rule(Rule::FramePointer)),
+                compact::Way::Row => {}
+            }
+            return Ok(by_row(rules, rows.latest(), address));
+        }
         let result = tables(image).row(&mut memory, architecture, lookup, rows).map(|row| row.range());
         match result {
             // A return address behind the end of its function: the call never returns, or it is no call and this is
@@ -115,18 +126,22 @@ impl<T: Memory> Finder<'_, T> {
             // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
             Err(_) => return Ok(Found::Rule(Rule::FramePointer)),
         }
-        let row = rows.latest();
-        match Rule::from_row(row) {
-            Some(rule) => {
-                rules.insert(address, rule);
-                Ok(Found::Rule(rule))
-            }
-            None => Ok(Found::Row),
+        Ok(by_row(rules, rows.latest(), address))
+    }
+}
+
+/// Keeps the rule of a row, if it comes down to one.
+fn by_row(rules: &mut RuleCache, row: &Row, address: FrameAddress) -> Found {
+    match Rule::from_row(row) {
+        Some(rule) => {
+            rules.insert(address, rule);
+            Found::Rule(rule)
         }
+        None => Found::Row,
     }
 }
 
 fn tables(image: &Image) -> Tables {
-    let index = image.eh_frame_hdr;
-    Tables { eh_frame_hdr: (index.end > index.start).then_some(index), ..Tables::new(image.range) }
+    let (eh_frame_hdr, eh_frame) = (image.eh_frame_hdr.if_any(), image.eh_frame.if_any());
+    Tables { eh_frame_hdr, eh_frame, ..Tables::new(image.range) }
 }

@@ -120,7 +120,14 @@ impl<'a, T: Memory> Walker<'a, T> {
         };
         match found {
             Found::Rule(Rule::Saved(rule)) => match registers.apply_saved(memory, &rule) {
+                // Compact unwind information has no other way to say that a stack ends.
+                Ok(0) if rule.trust() == Trust::Compact => Err(StopReason::EndOfStack),
                 Ok(pc) => Ok((FrameAddress::ReturnAddress(pc), rule.trust())),
+                Err(RuleError::Unreadable(_))
+                    if rule.trust() == Trust::Compact && registers.hangs_on_null(memory, &rule) =>
+                {
+                    Err(StopReason::EndOfStack)
+                }
                 // Behind code without tables not every register is known; the frame pointer is. A null one is no end
                 // here: the tables know of a caller.
                 Err(RuleError::UnknownRegister(_)) => {
