@@ -275,6 +275,7 @@ fn image(c: &mut Cursor<'_>) -> Option<Image> {
             1 => "elf",
             2 => "vdso",
             3 => "anonymous",
+            4 => "mach-o",
             _ => "unknown",
         },
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),

@@ -60,7 +60,8 @@ pub fn cfi(bytes: &[u8]) {
         (tables.eh_frame_hdr, tables.eh_frame) = (index, eh_frame);
         if let Ok(row) = tables.row(&mut memory, registers.architecture(), pc, &mut context) {
             assert!(row.range().contains(pc));
-            let _ = row.apply(&mut SliceMemory::new(IMAGE, &image), &registers, KnownRegisters::ALL);
+            let mut stack = SliceMemory::new(IMAGE, &image);
+            let _ = row.apply(&mut stack, &mut memory, &registers, KnownRegisters::ALL);
         }
     }
 }

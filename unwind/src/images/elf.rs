@@ -2,6 +2,7 @@
 //!
 //! Source: the System V ABI's ELF chapters, `include/uapi/linux/elf.h`.
 
+use super::build_id::{BuildId, MAX_BUILD_ID};
 use super::table::{Image, Range};
 use crate::memory::Memory;
 use core::mem::offset_of;
@@ -47,21 +48,6 @@ const NT_GNU_BUILD_ID: u32 = 3;
 const PAGE: u64 = 4096;
 /// More program headers than any linker writes: the bound on the work for a hostile file.
 const MAX_PROGRAM_HEADERS: u16 = 128;
-/// Longer build ids than any in use (SHA-1: 20 bytes; a few schemes: 32).
-pub(super) const MAX_BUILD_ID: usize = 64;
-
-/// A build id, of any length up to [`MAX_BUILD_ID`].
-pub(super) struct BuildId {
-    bytes: [u8; MAX_BUILD_ID],
-    length: usize,
-}
-
-impl BuildId {
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or(&[])
-    }
-}
-
 /// Whether an ELF file that can be walked begins at `address`.
 pub(super) fn begins_at<M: Memory>(memory: &mut M, address: u64) -> bool {
     let mut magic = [0; MAGIC.len()];
@@ -101,7 +87,7 @@ pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Ima
         return None;
     }
 
-    let mut build_id = BuildId { bytes: [0; MAX_BUILD_ID], length: 0 };
+    let mut build_id = BuildId::NONE;
     headers.for_each(memory, |memory, header| {
         let start = slide.wrapping_add(header.p_vaddr);
         if header.p_type == PT_LOAD && header.p_flags & PF_X != 0 {

@@ -6,7 +6,7 @@
 
 use super::elf;
 use super::table::{Image, ImageKind, ImageTable, Range};
-use crate::memory::{Memory, ProcessMemory};
+use crate::memory::ProcessMemory;
 use crate::sys;
 
 /// Why the table could not be refreshed. It keeps what it had.
@@ -110,7 +110,7 @@ impl Refresh<'_> {
                 }
                 let kind = if vdso { ImageKind::Vdso } else { ImageKind::Elf };
                 let start = candidate.start;
-                match self.table.add_elf(&mut self.memory, kind, start, mapping.file, mapping.path) {
+                match self.table.add_image(&mut self.memory, kind, start, mapping.file, mapping.path) {
                     Some(range) if range.contains(mapping.range.start) => candidate.end = Some(range.end),
                     _ => self.table.add_anonymous(&mapping),
                 }
@@ -121,45 +121,6 @@ impl Refresh<'_> {
 }
 
 impl ImageTable {
-    /// Adds the ELF image whose file header lies at `load_address` of `memory`: a core file's, a file's own bytes, a
-    /// test's. Returns its range; none if there is no image, or no room.
-    ///
-    /// # Signal safety
-    /// Safe if `memory` is.
-    pub fn add<M: Memory>(&mut self, memory: &mut M, load_address: u64, path: &[u8]) -> Option<Range> {
-        let range = self.add_elf(memory, ImageKind::Elf, load_address, (0, load_address), path)?;
-        self.settle();
-        Some(range)
-    }
-
-    fn keep_known(&mut self, kind: ImageKind, start: u64, file: (u64, u64)) -> Option<Range> {
-        let generation = self.generation;
-        let mut images = self.images.iter_mut().take(self.count);
-        let known =
-            images.find(|image| image.range.start == start && image.file == file && image.kind == kind)?;
-        known.generation = generation;
-        Some(known.range)
-    }
-
-    fn add_elf<M: Memory>(
-        &mut self,
-        memory: &mut M,
-        kind: ImageKind,
-        start: u64,
-        file: (u64, u64),
-        path: &[u8],
-    ) -> Option<Range> {
-        if let Some(range) = self.keep_known(kind, start, file) {
-            return Some(range);
-        }
-        let mut image = Image { kind, file, generation: self.generation, ..Image::EMPTY };
-        let build_id = elf::read(memory, start, &mut image)?;
-        image.build_id = self.intern(build_id.bytes()).unwrap_or_default();
-        image.path = self.intern(path).unwrap_or_default();
-        self.push(image);
-        Some(image.range)
-    }
-
     fn add_anonymous(&mut self, mapping: &Mapping<'_>) {
         let (kind, range, file) = (ImageKind::Anonymous, mapping.range, mapping.file);
         // Such a mapping can grow in place: its end belongs to what makes it the same.

@@ -21,6 +21,11 @@ impl Range {
     pub const fn contains(self, address: u64) -> bool {
         self.start <= address && address < self.end
     }
+
+    /// This range, if there is anything in it.
+    pub(crate) fn if_any(self) -> Option<Self> {
+        (self.end > self.start).then_some(self)
+    }
 }
 
 /// What an image is.
@@ -33,6 +38,8 @@ pub enum ImageKind {
     Vdso = 2,
     /// Executable memory that belongs to no ELF file: code made at run time, a kernel's page.
     Anonymous = 3,
+    /// A Mach-O executable or library.
+    MachO = 4,
 }
 
 /// A part of a table's bytes.
@@ -47,12 +54,17 @@ pub(super) struct Span {
 pub struct Image {
     /// What it is.
     pub kind: ImageKind,
-    /// From the load address to the end of the last segment.
+    /// From the load address to the end of the last segment; of a Mach-O image, to the end of `__TEXT`: its other
+    /// segments can lie far away, behind those of other images.
     pub range: Range,
     /// What to add to an address in the file to get the one in memory.
     pub slide: u64,
     /// The index of its unwind tables, `PT_GNU_EH_FRAME`; empty if it has none.
     pub eh_frame_hdr: Range,
+    /// Its section `__unwind_info`, of Mach-O; empty if it has none.
+    pub unwind_info: Range,
+    /// Its section `__eh_frame`, of Mach-O; empty if it has none, or if that is not known.
+    pub eh_frame: Range,
     pub(super) code: [Range; MAX_CODE_RANGES],
     pub(super) path: Span,
     pub(super) build_id: Span,
@@ -67,6 +79,8 @@ impl Image {
         range: Range { start: 0, end: 0 },
         slide: 0,
         eh_frame_hdr: Range { start: 0, end: 0 },
+        unwind_info: Range { start: 0, end: 0 },
+        eh_frame: Range { start: 0, end: 0 },
         code: [Range { start: 0, end: 0 }; MAX_CODE_RANGES],
         path: Span { start: 0, length: 0 },
         build_id: Span { start: 0, length: 0 },

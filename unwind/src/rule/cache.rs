@@ -1,11 +1,14 @@
 //! Rules that were found, by address.
 
-use super::Rule;
+use super::{FrameAddress, Rule};
 
 const ENTRIES: usize = 1024;
 
 /// A cache of rules, direct-mapped, in storage of a fixed size (48 KiB): `const` constructible. A frozen loop is
 /// looked at more than once, and threads wait in the same places.
+///
+/// The rule of an instruction and the rule of a call that ends there are kept apart even where they are looked up by
+/// the same address: the first may be right in a prologue, where the second would never be asked for.
 #[derive(Debug)]
 pub struct RuleCache {
     entries: [Entry; ENTRIES],
@@ -16,6 +19,8 @@ pub struct RuleCache {
 struct Entry {
     /// The address that was looked up; zero, where no code is, marks an empty entry.
     address: u64,
+    /// Whether the thread stood at that address, instead of in a call.
+    stands: bool,
     rule: Rule,
 }
 
@@ -24,7 +29,7 @@ static_assertions::const_assert!(size_of::<Entry>() <= 48);
 impl RuleCache {
     /// No rules.
     pub const fn new() -> Self {
-        Self { entries: [Entry { address: 0, rule: Rule::End }; ENTRIES], version: 0 }
+        Self { entries: [Entry { address: 0, stands: false, rule: Rule::End }; ENTRIES], version: 0 }
     }
 
     /// Forgets everything if the images have changed since `version`, and returns whether it did.
@@ -42,15 +47,17 @@ impl RuleCache {
 
     /// The rule for an address, if it is kept.
     #[inline]
-    pub fn get(&self, address: u64) -> Option<Rule> {
-        let entry = self.entries.get(Self::index(address))?;
-        (entry.address == address && address != 0).then_some(entry.rule)
+    pub fn get(&self, address: FrameAddress) -> Option<Rule> {
+        let lookup = address.lookup();
+        let entry = self.entries.get(Self::index(lookup))?;
+        (entry.address == lookup && lookup != 0 && entry.stands == stands(address)).then_some(entry.rule)
     }
 
     /// Keeps the rule of an address, in place of another one's.
-    pub fn insert(&mut self, address: u64, rule: Rule) {
-        if let Some(entry) = self.entries.get_mut(Self::index(address)) {
-            *entry = Entry { address, rule };
+    pub fn insert(&mut self, address: FrameAddress, rule: Rule) {
+        let lookup = address.lookup();
+        if let Some(entry) = self.entries.get_mut(Self::index(lookup)) {
+            *entry = Entry { address: lookup, stands: stands(address), rule };
         }
     }
 
@@ -59,6 +66,11 @@ impl RuleCache {
     const fn index(address: u64) -> usize {
         (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
     }
+}
+
+#[inline]
+const fn stands(address: FrameAddress) -> bool {
+    !matches!(address, FrameAddress::ReturnAddress(_))
 }
 
 impl Default for RuleCache {
@@ -76,17 +88,32 @@ mod tests {
     #[test]
     fn a_rule_is_kept_for_its_address_and_for_one_version_of_the_images() {
         let mut cache = Box::new(RuleCache::new());
-        assert_eq!((cache.get(0), cache.get(5)), (None, None));
-        (1..=200)
-            .for_each(|n| cache.insert(n * 0x1234, if n % 2 == 0 { Rule::End } else { Rule::FramePointer }));
+        let at = FrameAddress::InstructionPointer;
+        assert_eq!((cache.get(at(0)), cache.get(at(5))), (None, None));
+        (1..=200).for_each(|n| {
+            cache.insert(at(n * 0x1234), if n % 2 == 0 { Rule::End } else { Rule::FramePointer });
+        });
         let kept = (1..=200u64).filter(|n| {
-            let rule = cache.get(n * 0x1234);
+            let rule = cache.get(at(n * 0x1234));
             assert!(rule.is_none_or(|rule| rule == if n % 2 == 0 { Rule::End } else { Rule::FramePointer }));
             rule.is_some()
         });
         assert!(kept.count() > 150, "few of 200 addresses share one of 1,024 places");
-        assert!(!cache.keep_for(0) && cache.get(0x1234 * 200).is_some());
-        assert!(cache.keep_for(7) && cache.get(0x1234 * 200).is_none());
+        assert!(!cache.keep_for(0) && cache.get(at(0x1234 * 200)).is_some());
+        assert!(cache.keep_for(7) && cache.get(at(0x1234 * 200)).is_none());
         assert!(!cache.keep_for(7));
+    }
+
+    #[test]
+    fn an_instruction_and_a_call_that_ends_there_do_not_share_a_rule() {
+        let mut cache = Box::new(RuleCache::new());
+        let (instruction, call) =
+            (FrameAddress::InstructionPointer(0x1000), FrameAddress::ReturnAddress(0x1001));
+        assert_eq!(instruction.lookup(), call.lookup());
+        cache.insert(instruction, Rule::End);
+        assert_eq!((cache.get(instruction), cache.get(call)), (Some(Rule::End), None));
+        assert_eq!(cache.get(FrameAddress::SignalReturn(0x1000)), Some(Rule::End));
+        cache.insert(call, Rule::FramePointer);
+        assert_eq!((cache.get(instruction), cache.get(call)), (None, Some(Rule::FramePointer)));
     }
 }

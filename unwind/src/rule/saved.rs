@@ -1,5 +1,6 @@
 //! The rules that nearly every frame of compiled code has, small enough to be kept.
 
+use super::Trust;
 use super::row::{CfaRule, RegisterRule, Row};
 use freezeframe_arch::Architecture;
 
@@ -41,6 +42,8 @@ pub struct SavedRule {
     pub(crate) cfa_register: u16,
     /// Of the return address; zero: it is in the link register.
     pub(crate) return_place: Place,
+    /// Which tables say so.
+    pub(crate) trust: Trust,
     /// Of the registers of [`followed`], in that order.
     pub(crate) places: [Place; FOLLOWED],
 }
@@ -61,12 +64,7 @@ impl Rule {
             return Some(Self::End);
         }
         let CfaRule::RegisterOffset { register, offset } = row.cfa() else { return None };
-        let mut saved = SavedRule {
-            cfa_offset: offset.try_into().ok()?,
-            cfa_register: register,
-            return_place: 0,
-            places: [0; FOLLOWED],
-        };
+        let mut saved = SavedRule::new(Trust::Cfi, register, offset.try_into().ok()?);
         let (return_register, in_register) = match architecture {
             Architecture::X86_64 => (16, false),
             Architecture::Arm64 => (30, true),
@@ -92,6 +90,49 @@ impl Rule {
         }
         (saved.return_place != 0 || in_register).then_some(Self::Saved(saved))
     }
+}
+
+impl SavedRule {
+    /// `cfa = register + offset`, where nothing was saved.
+    pub(crate) const fn new(trust: Trust, cfa_register: u16, cfa_offset: i32) -> Self {
+        Self { cfa_offset, cfa_register, return_place: 0, trust, places: [0; FOLLOWED] }
+    }
+
+    /// The DWARF number of the register that the CFA is found by, and what to add to it.
+    ///
+    /// # Signal safety
+    /// Safe, as is every method of this type.
+    pub const fn cfa(&self) -> (u16, i32) {
+        (self.cfa_register, self.cfa_offset)
+    }
+
+    /// Where the return address is, from the CFA in bytes; none: in the link register.
+    pub fn return_address(&self) -> Option<i64> {
+        below_cfa(self.return_place)
+    }
+
+    /// Where a register that functions must preserve was saved, from the CFA in bytes; none: it still holds its value.
+    pub fn saved(&self, architecture: Architecture, register: u16) -> Option<i64> {
+        let index = followed(architecture).iter().position(|other| *other == register)?;
+        below_cfa(*self.places.get(index)?)
+    }
+
+    /// Where the rule comes from.
+    pub const fn trust(&self) -> Trust {
+        self.trust
+    }
+
+    /// Notes where a register was saved.
+    pub(crate) fn save(&mut self, architecture: Architecture, register: u16, place: Place) {
+        let index = followed(architecture).iter().position(|other| *other == register);
+        if let Some(slot) = index.and_then(|index| self.places.get_mut(index)) {
+            *slot = place;
+        }
+    }
+}
+
+fn below_cfa(place: Place) -> Option<i64> {
+    (place != 0).then(|| i64::from(place).wrapping_mul(-8))
 }
 
 /// A place below the CFA, if that is where `offset` is.

@@ -1,12 +1,12 @@
 //! Finding the rule of an address: kept, from the tables, or by the frame pointer.
 
-use super::StopReason;
 use super::signal::is_signal_return;
+use super::{StopReason, compact};
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
-use crate::rule::{FrameAddress, Row, Rule, RuleCache};
+use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError};
 use crate::tables::cfi::{RowContext, TableError, Tables};
-use freezeframe_arch::Architecture;
+use freezeframe_arch::{Architecture, Registers};
 
 /// What walks by tables need and learn, in storage of a fixed size (about 320 KiB): `const` constructible, one for
 /// each thread that walks. What is learned stays for later walks, while the images stay the same.
@@ -39,10 +39,10 @@ impl Default for WalkContext {
 
 /// The way from an address to its caller.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Found<'a> {
+pub(super) enum Found {
     Rule(Rule),
-    /// A row that needs more than a kept rule can hold.
-    Row(&'a Row),
+    /// A row that needs more than a kept rule can hold: [`Finder::apply_row`] is next.
+    Row,
     /// A signal handler returns there; there are no tables for it.
     SignalReturn,
 }
@@ -60,7 +60,7 @@ impl<T: Memory> Finder<'_, T> {
     #[inline]
     pub(super) fn is_code(&self, address: FrameAddress) -> bool {
         // What has a rule was code when it was found.
-        self.context.rules.get(address.lookup()).is_some() || self.images.is_code(address.lookup())
+        self.context.rules.get(address).is_some() || self.images.is_code(address.lookup())
     }
 
     /// The way from `address`, which is stripped, to its caller.
@@ -69,24 +69,42 @@ impl<T: Memory> Finder<'_, T> {
         &mut self,
         architecture: Architecture,
         address: FrameAddress,
-    ) -> Result<Found<'_>, StopReason> {
-        match self.context.rules.get(address.lookup()) {
+    ) -> Result<Found, StopReason> {
+        match self.context.rules.get(address) {
             Some(rule) => Ok(Found::Rule(rule)),
             None => self.look_up(architecture, address),
         }
     }
 
-    #[inline(never)]
-    fn look_up(
+    /// Goes to the caller by the row that was found last.
+    pub(super) fn apply_row<M: Memory>(
         &mut self,
-        architecture: Architecture,
-        address: FrameAddress,
-    ) -> Result<Found<'_>, StopReason> {
+        stack: &mut M,
+        registers: &Registers,
+        known: KnownRegisters,
+    ) -> Result<CfiCaller, RuleError> {
+        let WalkContext { rows, pages, .. } = &mut *self.context;
+        rows.latest().apply(stack, &mut pages.over(&mut self.memory), registers, known)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, architecture: Architecture, address: FrameAddress) -> Result<Found, StopReason> {
         let lookup = address.lookup();
         let image = self.images.find(lookup).map(|(_, image)| image).filter(|image| image.is_code(lookup));
         let image = image.ok_or(StopReason::NotCode(address.raw()))?;
         let WalkContext { rules, rows, pages } = &mut *self.context;
         let mut memory = pages.over(&mut self.memory);
+        if let Some(section) = image.unwind_info.if_any() {
+            match compact::look_up(&mut memory, architecture, address, image, section, rows) {
+                compact::Way::Rule(rule) => {
+                    rules.insert(address, rule);
+                    return Ok(Found::Rule(rule));
+                }
+                compact::Way::Unknown => return Ok(Found::Rule(Rule::FramePointer)),
+                compact::Way::Row => {}
+            }
+            return Ok(by_row(rules, rows.latest(), address));
+        }
         let result = tables(image).row(&mut memory, architecture, lookup, rows).map(|row| row.range());
         match result {
             // A return address behind the end of its function: the call never returns, or it is no call and this is
@@ -102,24 +120,28 @@ impl<T: Memory> Finder<'_, T> {
                 if is_signal_return(&mut memory, architecture, address.raw()) {
                     return Ok(Found::SignalReturn);
                 }
-                rules.insert(lookup, Rule::FramePointer);
+                rules.insert(address, Rule::FramePointer);
                 return Ok(Found::Rule(Rule::FramePointer));
             }
             // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
             Err(_) => return Ok(Found::Rule(Rule::FramePointer)),
         }
-        let row = rows.latest();
-        match Rule::from_row(row) {
-            Some(rule) => {
-                rules.insert(lookup, rule);
-                Ok(Found::Rule(rule))
-            }
-            None => Ok(Found::Row(row)),
+        Ok(by_row(rules, rows.latest(), address))
+    }
+}
+
+/// Keeps the rule of a row, if it comes down to one.
+fn by_row(rules: &mut RuleCache, row: &Row, address: FrameAddress) -> Found {
+    match Rule::from_row(row) {
+        Some(rule) => {
+            rules.insert(address, rule);
+            Found::Rule(rule)
         }
+        None => Found::Row,
     }
 }
 
 fn tables(image: &Image) -> Tables {
-    let index = image.eh_frame_hdr;
-    Tables { eh_frame_hdr: (index.end > index.start).then_some(index), ..Tables::new(image.range) }
+    let (eh_frame_hdr, eh_frame) = (image.eh_frame_hdr.if_any(), image.eh_frame.if_any());
+    Tables { eh_frame_hdr, eh_frame, ..Tables::new(image.range) }
 }

@@ -1,6 +1,7 @@
 //! From registers to a backtrace.
 
 mod backtrace;
+mod compact;
 mod context;
 mod frame_pointers;
 mod registers;

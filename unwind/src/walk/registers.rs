@@ -117,6 +117,11 @@ impl WalkRegisters {
         Ok(pc)
     }
 
+    /// Whether a rule finds the frame by the frame pointer, and that is null.
+    pub(super) fn hangs_on_null<M: Memory>(&self, memory: &mut M, rule: &SavedRule) -> bool {
+        rule.cfa_register == roles(self.architecture).fp && self.fp(memory) == Ok(0)
+    }
+
     /// Goes to the caller by the frame pointer, and returns the return address, raw. Of the caller's registers only the
     /// frame pointer and, on x86_64, the stack pointer are known then.
     pub(super) fn apply_frame_pointer<M: Memory>(

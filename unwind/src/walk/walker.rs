@@ -96,8 +96,9 @@ impl<'a, T: Memory> Walker<'a, T> {
         match address {
             // Where a signal interrupted can be on another stack.
             FrameAddress::SignalReturn(_) => {}
-            // A leaf of arm64 need not have moved the stack pointer, but it was called from somewhere else.
-            _ if stands && sp == callee && address.raw() != self.address.raw() => {}
+            // A leaf of arm64 need not have moved the stack pointer. Its return address may even be where it stands: at
+            // its beginning, called by the last instruction of the function before it, which gets nothing back.
+            _ if stands && sp == callee => {}
             _ if sp <= callee => return Err(StopReason::NotAscending(sp)),
             _ if sp > self.high => return Err(StopReason::OutOfBounds(sp)),
             _ => {}
@@ -119,7 +120,14 @@ impl<'a, T: Memory> Walker<'a, T> {
         };
         match found {
             Found::Rule(Rule::Saved(rule)) => match registers.apply_saved(memory, &rule) {
-                Ok(pc) => Ok((FrameAddress::ReturnAddress(pc), Trust::Cfi)),
+                // Compact unwind information has no other way to say that a stack ends.
+                Ok(0) if rule.trust() == Trust::Compact => Err(StopReason::EndOfStack),
+                Ok(pc) => Ok((FrameAddress::ReturnAddress(pc), rule.trust())),
+                Err(RuleError::Unreadable(_))
+                    if rule.trust() == Trust::Compact && registers.hangs_on_null(memory, &rule) =>
+                {
+                    Err(StopReason::EndOfStack)
+                }
                 // Behind code without tables not every register is known; the frame pointer is. A null one is no end
                 // here: the tables know of a caller.
                 Err(RuleError::UnknownRegister(_)) => {
@@ -132,9 +140,10 @@ impl<'a, T: Memory> Walker<'a, T> {
             },
             Found::Rule(Rule::End) => Err(StopReason::EndOfStack),
             Found::Rule(Rule::FramePointer) => self.leave_without_tables(memory),
-            Found::Row(row) => {
+            Found::Row => {
                 let (values, known) = registers.fetch(memory);
-                let caller = row.apply(memory, &values, known).map_err(|error| stop(error, self.address))?;
+                let caller = self.finder.apply_row(memory, &values, known);
+                let caller = caller.map_err(|error| stop(error, self.address))?;
                 let pc = caller.return_address.ok_or(StopReason::EndOfStack)?;
                 if caller.signal_frame {
                     registers.set(&caller.registers, caller.known);
@@ -154,13 +163,15 @@ impl<'a, T: Memory> Walker<'a, T> {
     }
 
     /// Code without tables: by the frame pointer. On arm64 the innermost function may not have made its frame record
-    /// yet, or make none: then its caller is in the link register.
+    /// yet, or make none: then its caller is in the link register. Unless that is where the thread stands: then a call has
+    /// just returned.
     fn leave_without_tables<M: Memory>(
         &mut self,
         memory: &mut M,
     ) -> Result<(FrameAddress, Trust), StopReason> {
         if let Some(lr) = self.registers.lr()
             && !matches!(self.address, FrameAddress::ReturnAddress(_))
+            && self.pac.strip(lr) != self.address.raw()
             && self.is_caller(lr)
         {
             let fp = self.registers.fp(memory).unwrap_or(0);

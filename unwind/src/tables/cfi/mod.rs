@@ -89,6 +89,31 @@ impl Tables {
         Ok(context.latest())
     }
 
+    /// The row for `pc` by the FDE at the address `fde`: for who knows already where that is. Else as
+    /// [`row`](Self::row).
+    ///
+    /// # Errors
+    /// There is no FDE at that address, or it does not contain `pc`, or what is wrong with it.
+    ///
+    /// # Signal safety
+    /// Safe if `memory` is.
+    pub fn row_at<'c, M: Memory>(
+        &self,
+        memory: &mut M,
+        architecture: Architecture,
+        fde: u64,
+        pc: u64,
+        context: &'c mut RowContext,
+    ) -> Result<&'c Row, TableError> {
+        context.forget();
+        let (fde, cie) = entry::fde_at(memory, context.windows(), self.extent(), self.bases(), fde)?;
+        if !fde.code.contains(pc) {
+            return Err(TableError::NoEntry(pc));
+        }
+        context.execute(memory, architecture, &cie, &fde, self.bases(), pc)?;
+        Ok(context.latest())
+    }
+
     #[inline(never)]
     fn row_without_index<M: Memory>(
         &self,

@@ -1,0 +1,98 @@
+//! The way on from an address in an image that has compact unwind information.
+//!
+//! ```text
+//!                         a call: ──▶ the encoding's rule, or the FDE it points to
+//! __unwind_info ──▶ encoding
+//!                         an instruction: ──▶ what the instructions ahead say; if nothing, as for a call
+//! ```
+
+use crate::images::{Image, Range};
+use crate::memory::Memory;
+use crate::rule::{FrameAddress, Rule, SavedRule};
+use crate::tables::cfi::{RowContext, TableError, Tables};
+use crate::tables::compact::{CompactError, CompactTable, Function, Unwinding};
+use crate::tables::prologue::{Found, Position, look_ahead};
+use freezeframe_arch::Architecture;
+
+/// What was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    Rule(Rule),
+    /// The row that the context holds now.
+    Row,
+    /// The tables are damaged, or cannot be read at the moment.
+    Unknown,
+}
+
+/// Looks up `address` by the section `__unwind_info` of its image.
+pub(super) fn look_up<M: Memory>(
+    memory: &mut M,
+    architecture: Architecture,
+    address: FrameAddress,
+    image: &Image,
+    section: Range,
+    rows: &mut RowContext,
+) -> Way {
+    let table = CompactTable { section, image: image.range.start };
+    let site = Site { architecture, address, image };
+    match table.find(memory, address.lookup()) {
+        Ok(function) => site.in_function(memory, &function, rows),
+        // Stubs, and code behind the last function.
+        Err(CompactError::NotCovered(_)) => site.without_rule(memory, Range::default()),
+        Err(_) => Way::Unknown,
+    }
+}
+
+/// Where a frame is.
+struct Site<'a> {
+    architecture: Architecture,
+    address: FrameAddress,
+    image: &'a Image,
+}
+
+impl Site<'_> {
+    fn in_function<M: Memory>(&self, memory: &mut M, function: &Function, rows: &mut RowContext) -> Way {
+        match function.encoding.unwinding(memory, self.architecture, function.code.start) {
+            Ok(Unwinding::Rule(rule)) => match self.ahead(memory, function.code, Some(&rule)) {
+                Found::Prologue(now) | Found::Epilogue(now) => Way::Rule(Rule::Saved(now)),
+                Found::Body => Way::Rule(Rule::Saved(rule)),
+            },
+            Ok(Unwinding::Dwarf { fde }) => self.by_fde(memory, function, fde, rows),
+            Ok(Unwinding::None) => self.without_rule(memory, function.code),
+            Err(_) => Way::Unknown,
+        }
+    }
+
+    /// Call frame information describes prologues, but mostly no epilogues.
+    fn by_fde<M: Memory>(&self, memory: &mut M, function: &Function, fde: u32, rows: &mut RowContext) -> Way {
+        if let Found::Epilogue(rule) = self.ahead(memory, function.code, None) {
+            return Way::Rule(Rule::Saved(rule));
+        }
+        let (architecture, pc) = (self.architecture, self.address.lookup());
+        let Some(section) = self.image.eh_frame.if_any() else { return Way::Unknown };
+        let tables = Tables { eh_frame: Some(section), ..Tables::new(self.image.range) };
+        let place = section.start.saturating_add(fde.into());
+        let row = match tables.row_at(memory, architecture, place, pc, rows) {
+            // The place has 24 bits, and the section can be larger.
+            Err(TableError::NotFde(_) | TableError::NoEntry(_)) => tables.row(memory, architecture, pc, rows),
+            row => row,
+        };
+        if row.is_ok() { Way::Row } else { Way::Unknown }
+    }
+
+    /// No table knows this code.
+    fn without_rule<M: Memory>(&self, memory: &mut M, function: Range) -> Way {
+        match self.ahead(memory, function, None) {
+            Found::Prologue(rule) | Found::Epilogue(rule) => Way::Rule(Rule::Saved(rule)),
+            Found::Body => Way::Rule(Rule::FramePointer),
+        }
+    }
+
+    /// What the instructions ahead say of a thread that stands here. A frame that has called another is complete.
+    fn ahead<M: Memory>(&self, memory: &mut M, function: Range, body: Option<&SavedRule>) -> Found {
+        if matches!(self.address, FrameAddress::ReturnAddress(_)) {
+            return Found::Body;
+        }
+        look_ahead(memory, self.architecture, &Position { pc: self.address.raw(), function, body })
+    }
+}
