@@ -6,6 +6,8 @@ mod registers;
 mod repeat;
 mod signal;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod walker;
 
 pub use backtrace::{Backtrace, Depth, Frame, Summary};

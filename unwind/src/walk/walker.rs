@@ -131,18 +131,21 @@ impl<'a, T: Memory> Walker<'a, T> {
     fn step<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(StopReason::Limit)?;
         let callee = self.registers.sp();
-        let innermost = matches!(self.address, FrameAddress::InstructionPointer(_));
+        // Stopped at an instruction, not at a call.
+        let interrupted = !matches!(self.address, FrameAddress::ReturnAddress(_));
         let (raw, trust) = self.leave(memory)?;
         let address = raw.with(self.pac.strip(raw.raw()));
-        if self.finder.as_ref().is_some_and(|finder| !finder.is_code(address)) {
-            return Err(StopReason::NotCode(address.raw()));
+        if let (FrameAddress::ReturnAddress(pc), Some(finder)) = (address, &self.finder)
+            && !finder.is_code(address)
+        {
+            return Err(StopReason::NotCode(pc));
         }
         let sp = self.registers.sp();
         match address {
-            // Where a signal interrupted can be on another stack.
+            // Where a signal interrupted can be on another stack, and anywhere: the fault may be a call to no code.
             FrameAddress::SignalReturn(_) => {}
             // A leaf of arm64 need not have moved the stack pointer, but it has gone somewhere else.
-            _ if innermost && sp == callee && address.raw() != self.address.raw() => {}
+            _ if interrupted && sp == callee && address.raw() != self.address.raw() => {}
             _ if sp <= callee => return Err(StopReason::NotAscending(sp)),
             _ if sp > self.high => return Err(StopReason::OutOfBounds(sp)),
             _ => {}
@@ -161,7 +164,7 @@ impl<'a, T: Memory> Walker<'a, T> {
         };
         let found = match finder.find(registers.architecture(), self.address) {
             Ok(found) => found,
-            Err(stop) if matches!(self.address, FrameAddress::InstructionPointer(_)) => {
+            Err(stop) if !matches!(self.address, FrameAddress::ReturnAddress(_)) => {
                 return self.leave_what_is_no_code(memory, stop);
             }
             Err(stop) => return Err(stop),
