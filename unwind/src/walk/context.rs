@@ -2,9 +2,10 @@
 
 use super::StopReason;
 use super::signal::is_signal_return;
+use super::stub::pushed_by_stub;
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
-use crate::rule::{FrameAddress, Row, Rule, RuleCache};
+use crate::rule::{FrameAddress, Row, Rule, RuleCache, SavedRule};
 use crate::tables::cfi::{RowContext, TableError, Tables};
 use freezeframe_arch::Architecture;
 
@@ -102,8 +103,15 @@ impl<T: Memory> Finder<'_, T> {
                 if is_signal_return(&mut memory, architecture, address.raw()) {
                     return Ok(Found::SignalReturn);
                 }
-                rules.insert(lookup, Rule::FramePointer);
-                return Ok(Found::Rule(Rule::FramePointer));
+                // No call returns into a stub.
+                let pushed = match address {
+                    FrameAddress::ReturnAddress(_) => None,
+                    _ => pushed_by_stub(&mut memory, architecture, lookup),
+                };
+                let rule = pushed
+                    .map_or(Rule::FramePointer, |bytes| Rule::Saved(SavedRule::above_stack_pointer(bytes)));
+                rules.insert(lookup, rule);
+                return Ok(Found::Rule(rule));
             }
             // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
             Err(_) => return Ok(Found::Rule(Rule::FramePointer)),

@@ -6,6 +6,7 @@ mod registers;
 mod repeat;
 mod signal;
 mod stop;
+mod stub;
 #[cfg(test)]
 mod tests;
 mod walker;

@@ -60,6 +60,25 @@ fn x86(rip: u64, rsp: u64, rbp: u64) -> Registers {
     Registers::X86_64(RegistersX86_64 { rip, rsp, rbp, ..Default::default() })
 }
 
+#[test]
+fn a_stub_of_the_linkage_table_is_left_by_what_it_has_pushed() {
+    // push map(%rip); jmp *resolver(%rip); nop; jmp *slot(%rip); push $1; jmp first
+    let code = [
+        0xff, 0x35, 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x1f, 0x40, 0, //
+        0xff, 0x25, 0, 0, 0, 0, 0x68, 1, 0, 0, 0, 0xe9, 0, 0, 0, 0,
+    ];
+    let image = image(&code);
+    for (offset, pushed) in [(16, 0), (22, 0), (27, 1), (0, 1), (6, 2)] {
+        let mut words = std::vec![7; pushed];
+        words.push(CALLER);
+        let registers = x86(IMAGE + 0x500 + offset, STACK, 0);
+        let (frames, stop) = callers(registers, &image, &stack(&words));
+        let sp = STACK + 8 * words.len() as u64;
+        assert_eq!(frames, [(FrameAddress::ReturnAddress(CALLER), sp, Trust::Cfi)], "at {offset}");
+        assert_eq!(stop, StopReason::EndOfStack);
+    }
+}
+
 /// A stack from a handler's frame to what a signal interrupted, whose registers `context` holds by offset.
 fn signalled(size: usize, context: &[(usize, u64)]) -> Vec<u64> {
     let mut words = std::vec![0; size / 8];
