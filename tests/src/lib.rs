@@ -7,3 +7,5 @@ pub mod elf;
 pub mod oracle;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod stepper;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod witness;
