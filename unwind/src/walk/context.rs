@@ -1,10 +1,11 @@
 //! Finding the rule of an address: kept, from the tables, or by the frame pointer.
 
 use super::signal::is_signal_return;
+use super::stub::pushed_by_stub;
 use super::{StopReason, compact};
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
-use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError};
+use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError, SavedRule};
 use crate::tables::cfi::{RowContext, TableError, Tables};
 use freezeframe_arch::{Architecture, Registers};
 
@@ -120,8 +121,15 @@ impl<T: Memory> Finder<'_, T> {
                 if is_signal_return(&mut memory, architecture, address.raw()) {
                     return Ok(Found::SignalReturn);
                 }
-                rules.insert(address, Rule::FramePointer);
-                return Ok(Found::Rule(Rule::FramePointer));
+                // No call returns into a stub.
+                let pushed = match address {
+                    FrameAddress::ReturnAddress(_) => None,
+                    _ => pushed_by_stub(&mut memory, architecture, lookup),
+                };
+                let rule = pushed
+                    .map_or(Rule::FramePointer, |bytes| Rule::Saved(SavedRule::above_stack_pointer(bytes)));
+                rules.insert(address, rule);
+                return Ok(Found::Rule(rule));
             }
             // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
             Err(_) => return Ok(Found::Rule(Rule::FramePointer)),
