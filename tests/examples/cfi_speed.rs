@@ -77,7 +77,7 @@ fn measure(name: &str, file: &CfiFile, memory: &SliceMemory<'_>, pcs: &[u64]) {
         let row = tables.row(&mut memory, architecture, pc, &mut context);
         let Ok(row) = row else { return false };
         // Two rows, of libc's signal trampoline, find no return address on this stack.
-        let _ = black_box(row.apply(&mut stack, &registers, KnownRegisters::ALL));
+        let _ = black_box(row.apply(&mut stack, &mut memory, &registers, KnownRegisters::ALL));
         true
     });
 

@@ -98,7 +98,8 @@ fn compare(file: &CfiFile, pc: u64, compared: &Cell<usize>) -> Result<(), String
             }
         }
         let Ours::Row(row) = lent else { continue };
-        let _ = row.apply(&mut file.memory(true), &registers(file), KnownRegisters::ALL);
+        let _ =
+            row.apply(&mut file.memory(true), &mut file.memory(true), &registers(file), KnownRegisters::ALL);
         let get_cie = gimli::EhFrame::cie_from_offset;
         let theirs = match way {
             "linear" => section.unwind_info_for_address(&bases, &mut context, pc, get_cie).ok().cloned(),

@@ -190,7 +190,11 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
         stop: Stop {
             code: stop_code,
             address: stop_address,
-            text: stop.map_or_else(|| format!("reason {stop_code}"), |stop| stop.to_string()),
+            text: match (stop_code, stop) {
+                (0, _) => "not walked".into(),
+                (_, Some(stop)) => stop.to_string(),
+                (code, None) => format!("reason {code}"),
+            },
         },
         repeat: (times > 0).then_some(Repeat { first, period, times }),
         omitted_after,

@@ -80,7 +80,8 @@ const X86_64: Roles = Roles { sp: 7, pc: 16, flags: 17 };
 const ARM64: Roles = Roles { sp: 31, pc: 32, flags: 33 };
 
 impl Row {
-    /// The caller of the frame whose `registers` are these, as far as they are `known`:
+    /// The caller of the frame whose `registers` are these, as far as they are `known`. Registers are loaded from
+    /// `memory`, a stack; the operations of expressions from `tables`, which the row came from:
     ///
     /// ```text
     /// cfa            = cfa rule(registers)
@@ -99,7 +100,7 @@ impl Row {
     /// Why there is no CFA or no return address. A return address that is *undefined* is no error: the stack ends here.
     ///
     /// # Signal safety
-    /// Safe if `memory` is.
+    /// Safe if `memory` and `tables` are.
     ///
     /// ```
     /// use freezeframe_arch::{Architecture, Registers, RegistersX86_64};
@@ -122,14 +123,15 @@ impl Row {
     ///
     /// let mut stack = SliceMemory::new(0x7000, &[0x34, 0x12, 0, 0, 0, 0, 0, 0]);
     /// let registers = Registers::X86_64(RegistersX86_64 { rip: 0x5004, rsp: 0x7000, ..Default::default() });
-    /// let caller = row.apply(&mut stack, &registers, KnownRegisters::ALL)?;
+    /// let caller = row.apply(&mut stack, &mut memory, &registers, KnownRegisters::ALL)?;
     /// assert_eq!((caller.return_address, caller.registers.sp()), (Some(0x1234), 0x7008));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn apply<M: Memory>(
+    pub fn apply<M: Memory, T: Memory>(
         &self,
         memory: &mut M,
+        tables: &mut T,
         registers: &Registers,
         known: KnownRegisters,
     ) -> Result<CfiCaller, RuleError> {
@@ -140,13 +142,23 @@ impl Row {
             Registers::X86_64(callee) => {
                 let words = callee.words();
                 let mut caller = words;
-                let found = self.fill(memory, Callee { words: &words, known }, &mut caller, &X86_64)?;
+                let found = self.fill(
+                    &mut Memories { memory, tables },
+                    Callee { words: &words, known },
+                    &mut caller,
+                    &X86_64,
+                )?;
                 Ok(found.into_caller(self, Registers::X86_64(RegistersX86_64::from_words(caller))))
             }
             Registers::Arm64(callee) => {
                 let words = callee.words();
                 let mut caller = words;
-                let found = self.fill(memory, Callee { words: &words, known }, &mut caller, &ARM64)?;
+                let found = self.fill(
+                    &mut Memories { memory, tables },
+                    Callee { words: &words, known },
+                    &mut caller,
+                    &ARM64,
+                )?;
                 Ok(found.into_caller(self, Registers::Arm64(RegistersArm64::from_words(caller))))
             }
         }
@@ -154,9 +166,9 @@ impl Row {
 
     /// Fills in the caller's words, which hold the callee's.
     #[inline]
-    fn fill<M: Memory>(
+    fn fill<M: Memory, T: Memory>(
         &self,
-        memory: &mut M,
+        memories: &mut Memories<'_, M, T>,
         callee: Callee<'_>,
         caller: &mut [u64],
         roles: &Roles,
@@ -166,9 +178,9 @@ impl Row {
             CfaRule::RegisterOffset { register, offset } => {
                 callee.need(register.into())?.wrapping_add_signed(offset)
             }
-            CfaRule::Expression(expression) => callee.evaluate(memory, expression, None)?,
+            CfaRule::Expression(expression) => callee.evaluate(memories, expression, None)?,
         };
-        let return_address = self.return_address_value(memory, callee, cfa, roles)?;
+        let return_address = self.return_address_value(memories, callee, cfa, roles)?;
         let mut known = callee.known.with(roles.sp as u16);
         if let Some(sp) = caller.get_mut(roles.sp) {
             *sp = cfa;
@@ -178,7 +190,7 @@ impl Row {
             let value = if slot as u64 == self.return_column {
                 return_address
             } else {
-                callee.value(memory, slot as u64, rule, cfa).ok().flatten()
+                callee.value(memories, slot as u64, rule, cfa).ok().flatten()
             };
             match (value, caller.get_mut(slot)) {
                 (Some(value), Some(word)) => {
@@ -199,9 +211,9 @@ impl Row {
     }
 
     #[inline]
-    fn return_address_value<M: Memory>(
+    fn return_address_value<M: Memory, T: Memory>(
         &self,
-        memory: &mut M,
+        memories: &mut Memories<'_, M, T>,
         callee: Callee<'_>,
         cfa: u64,
         roles: &Roles,
@@ -211,7 +223,7 @@ impl Row {
                 Err(RuleError::NoReturnAddress)
             }
             RegisterRule::Unspecified => callee.need(self.return_column).map(Some),
-            rule => callee.value(memory, self.return_column, rule, cfa),
+            rule => callee.value(memories, self.return_column, rule, cfa),
         }
     }
 }
@@ -227,6 +239,20 @@ impl Found {
     fn into_caller(self, row: &Row, registers: Registers) -> CfiCaller {
         let Self { cfa, return_address, known } = self;
         CfiCaller { registers, known, cfa, return_address, sign: row.sign(), signal_frame: row.signal_frame }
+    }
+}
+
+/// What a row is applied with: the stack, and the tables that the row came from. A copy of a stack does not hold the
+/// operations of its expressions.
+struct Memories<'a, M, T> {
+    memory: &'a mut M,
+    tables: &'a mut T,
+}
+
+impl<M: Memory, T: Memory> Memories<'_, M, T> {
+    #[inline]
+    fn load(&mut self, address: u64) -> Result<u64, RuleError> {
+        self.memory.read_u64(address).ok_or(RuleError::Unreadable(address))
     }
 }
 
@@ -250,36 +276,35 @@ impl Callee<'_> {
     }
 
     #[inline(never)]
-    fn evaluate<M: Memory>(
+    fn evaluate<M: Memory, T: Memory>(
         self,
-        memory: &mut M,
+        memories: &mut Memories<'_, M, T>,
         expression: Expression,
         cfa: Option<u64>,
     ) -> Result<u64, RuleError> {
-        expression.evaluate(memory, cfa, |register| self.get(register))
+        expression.evaluate(memories.tables, memories.memory, cfa, |register| self.get(register))
     }
 
     /// The value of `register` in the caller; none if it is undefined.
     #[inline]
-    fn value<M: Memory>(
+    fn value<M: Memory, T: Memory>(
         self,
-        memory: &mut M,
+        memories: &mut Memories<'_, M, T>,
         register: u64,
         rule: RegisterRule,
         cfa: u64,
     ) -> Result<Option<u64>, RuleError> {
-        let load = |memory: &mut M, address| memory.read_u64(address).ok_or(RuleError::Unreadable(address));
         Ok(Some(match rule {
             RegisterRule::Undefined => return Ok(None),
             RegisterRule::Unspecified | RegisterRule::SameValue => self.need(register)?,
-            RegisterRule::Offset(offset) => load(memory, cfa.wrapping_add_signed(offset))?,
+            RegisterRule::Offset(offset) => memories.load(cfa.wrapping_add_signed(offset))?,
             RegisterRule::ValOffset(offset) => cfa.wrapping_add_signed(offset),
             RegisterRule::Register(other) => self.need(other.into())?,
             RegisterRule::Expression(expression) => {
-                let address = self.evaluate(memory, expression, Some(cfa))?;
-                load(memory, address)?
+                let address = self.evaluate(memories, expression, Some(cfa))?;
+                memories.load(address)?
             }
-            RegisterRule::ValExpression(expression) => self.evaluate(memory, expression, Some(cfa))?,
+            RegisterRule::ValExpression(expression) => self.evaluate(memories, expression, Some(cfa))?,
         }))
     }
 }

@@ -55,16 +55,17 @@ impl Operation {
 }
 
 impl Expression {
-    /// The value of the expression. It starts with `initial` on its stack, if given, and asks `register` for the values
-    /// of registers by DWARF number.
+    /// The value of the expression, whose operations lie in `tables` and which loads from `memory`. It starts with
+    /// `initial` on its stack, if given, and asks `register` for the values of registers by DWARF number.
     ///
     /// # Errors
     /// The expression is malformed or endless, or needs a register or memory that is not there.
     ///
     /// # Signal safety
-    /// Safe if `memory` is; uses about 700 bytes of stack and at most 1024 steps.
-    pub fn evaluate<M: Memory>(
+    /// Safe if `tables` and `memory` are; uses about 700 bytes of stack and at most 1024 steps.
+    pub fn evaluate<T: Memory, M: Memory>(
         self,
+        tables: &mut T,
         memory: &mut M,
         initial: Option<u64>,
         register: impl Fn(u64) -> Option<u64>,
@@ -80,7 +81,7 @@ impl Expression {
             if at == end {
                 return stack.pop();
             }
-            let mut cursor = Cursor::new(at, window.at(memory, at, LONGEST), end);
+            let mut cursor = Cursor::new(at, window.at(tables, at, LONGEST), end);
             let operation = Operation::read(&mut cursor)?;
             at = cursor.address();
             match operation.opcode {

@@ -1,12 +1,13 @@
 //! Finding the rule of an address: kept, from the tables, or by the frame pointer.
 
 use super::signal::is_signal_return;
+use super::stub::pushed_by_stub;
 use super::{StopReason, compact};
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
-use crate::rule::{FrameAddress, Row, Rule, RuleCache};
+use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError, SavedRule};
 use crate::tables::cfi::{RowContext, TableError, Tables};
-use freezeframe_arch::Architecture;
+use freezeframe_arch::{Architecture, Registers};
 
 /// What walks by tables need and learn, in storage of a fixed size (about 320 KiB): `const` constructible, one for
 /// each thread that walks. What is learned stays for later walks, while the images stay the same.
@@ -39,10 +40,10 @@ impl Default for WalkContext {
 
 /// The way from an address to its caller.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Found<'a> {
+pub(super) enum Found {
     Rule(Rule),
-    /// A row that needs more than a kept rule can hold.
-    Row(&'a Row),
+    /// A row that needs more than a kept rule can hold: [`Finder::apply_row`] is next.
+    Row,
     /// A signal handler returns there; there are no tables for it.
     SignalReturn,
 }
@@ -69,19 +70,26 @@ impl<T: Memory> Finder<'_, T> {
         &mut self,
         architecture: Architecture,
         address: FrameAddress,
-    ) -> Result<Found<'_>, StopReason> {
+    ) -> Result<Found, StopReason> {
         match self.context.rules.get(address) {
             Some(rule) => Ok(Found::Rule(rule)),
             None => self.look_up(architecture, address),
         }
     }
 
-    #[inline(never)]
-    fn look_up(
+    /// Goes to the caller by the row that was found last.
+    pub(super) fn apply_row<M: Memory>(
         &mut self,
-        architecture: Architecture,
-        address: FrameAddress,
-    ) -> Result<Found<'_>, StopReason> {
+        stack: &mut M,
+        registers: &Registers,
+        known: KnownRegisters,
+    ) -> Result<CfiCaller, RuleError> {
+        let WalkContext { rows, pages, .. } = &mut *self.context;
+        rows.latest().apply(stack, &mut pages.over(&mut self.memory), registers, known)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, architecture: Architecture, address: FrameAddress) -> Result<Found, StopReason> {
         let lookup = address.lookup();
         let image = self.images.find(lookup).map(|(_, image)| image).filter(|image| image.is_code(lookup));
         let image = image.ok_or(StopReason::NotCode(address.raw()))?;
@@ -113,8 +121,15 @@ impl<T: Memory> Finder<'_, T> {
                 if is_signal_return(&mut memory, architecture, address.raw()) {
                     return Ok(Found::SignalReturn);
                 }
-                rules.insert(address, Rule::FramePointer);
-                return Ok(Found::Rule(Rule::FramePointer));
+                // No call returns into a stub.
+                let pushed = match address {
+                    FrameAddress::ReturnAddress(_) => None,
+                    _ => pushed_by_stub(&mut memory, architecture, lookup),
+                };
+                let rule = pushed
+                    .map_or(Rule::FramePointer, |bytes| Rule::Saved(SavedRule::above_stack_pointer(bytes)));
+                rules.insert(address, rule);
+                return Ok(Found::Rule(rule));
             }
             // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
             Err(_) => return Ok(Found::Rule(Rule::FramePointer)),
@@ -124,13 +139,13 @@ impl<T: Memory> Finder<'_, T> {
 }
 
 /// Keeps the rule of a row, if it comes down to one.
-fn by_row<'a>(rules: &mut RuleCache, row: &'a Row, address: FrameAddress) -> Found<'a> {
+fn by_row(rules: &mut RuleCache, row: &Row, address: FrameAddress) -> Found {
     match Rule::from_row(row) {
         Some(rule) => {
             rules.insert(address, rule);
             Found::Rule(rule)
         }
-        None => Found::Row(row),
+        None => Found::Row,
     }
 }
 

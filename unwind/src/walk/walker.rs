@@ -86,18 +86,22 @@ impl<'a, T: Memory> Walker<'a, T> {
     fn step<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(StopReason::Limit)?;
         let callee = self.registers.sp();
+        // Stopped at an instruction, not at a call.
         let stands = !matches!(self.address, FrameAddress::ReturnAddress(_));
         let (raw, trust) = self.leave(memory)?;
         let address = raw.with(self.pac.strip(raw.raw()));
-        if !self.finder.is_code(address) {
-            return Err(StopReason::NotCode(address.raw()));
+        if let FrameAddress::ReturnAddress(pc) = address
+            && !self.finder.is_code(address)
+        {
+            return Err(StopReason::NotCode(pc));
         }
         let sp = self.registers.sp();
         match address {
-            // Where a signal interrupted can be on another stack.
+            // Where a signal interrupted can be on another stack, and anywhere: the fault may be a call to no code.
             FrameAddress::SignalReturn(_) => {}
-            // A leaf of arm64 need not have moved the stack pointer, but it was called from somewhere else.
-            _ if stands && sp == callee && address.raw() != self.address.raw() => {}
+            // A leaf of arm64 need not have moved the stack pointer. Its return address may even be where it stands: at
+            // its beginning, called by the last instruction of the function before it, which gets nothing back.
+            _ if stands && sp == callee => {}
             _ if sp <= callee => return Err(StopReason::NotAscending(sp)),
             _ if sp > self.high => return Err(StopReason::OutOfBounds(sp)),
             _ => {}
@@ -112,7 +116,7 @@ impl<'a, T: Memory> Walker<'a, T> {
         let registers = &mut self.registers;
         let found = match self.finder.find(registers.architecture(), self.address) {
             Ok(found) => found,
-            Err(stop) if matches!(self.address, FrameAddress::InstructionPointer(_)) => {
+            Err(stop) if !matches!(self.address, FrameAddress::ReturnAddress(_)) => {
                 return self.leave_what_is_no_code(memory, stop);
             }
             Err(stop) => return Err(stop),
@@ -139,9 +143,10 @@ impl<'a, T: Memory> Walker<'a, T> {
             },
             Found::Rule(Rule::End) => Err(StopReason::EndOfStack),
             Found::Rule(Rule::FramePointer) => self.leave_without_tables(memory),
-            Found::Row(row) => {
+            Found::Row => {
                 let (values, known) = registers.fetch(memory);
-                let caller = row.apply(memory, &values, known).map_err(|error| stop(error, self.address))?;
+                let caller = self.finder.apply_row(memory, &values, known);
+                let caller = caller.map_err(|error| stop(error, self.address))?;
                 let pc = caller.return_address.ok_or(StopReason::EndOfStack)?;
                 if caller.signal_frame {
                     registers.set(&caller.registers, caller.known);
@@ -161,13 +166,15 @@ impl<'a, T: Memory> Walker<'a, T> {
     }
 
     /// Code without tables: by the frame pointer. On arm64 the innermost function may not have made its frame record
-    /// yet, or make none: then its caller is in the link register.
+    /// yet, or make none: then its caller is in the link register. Unless that is where the thread stands: then a call has
+    /// just returned.
     fn leave_without_tables<M: Memory>(
         &mut self,
         memory: &mut M,
     ) -> Result<(FrameAddress, Trust), StopReason> {
         if let Some(lr) = self.registers.lr()
             && !matches!(self.address, FrameAddress::ReturnAddress(_))
+            && self.pac.strip(lr) != self.address.raw()
             && self.is_caller(lr)
         {
             let fp = self.registers.fp(memory).unwrap_or(0);

@@ -30,7 +30,7 @@ fn arm() -> Registers {
 fn apply(row: &Row, registers: Registers, known: KnownRegisters) -> Result<CfiCaller, RuleError> {
     let mut bytes = [0; 64];
     bytes.chunks_exact_mut(8).zip(WORDS).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
-    row.apply(&mut SliceMemory::new(STACK, &bytes), &registers, known)
+    row.apply(&mut SliceMemory::new(STACK, &bytes), &mut SliceMemory::new(0, &[]), &registers, known)
 }
 
 const SP_X86: CfaRule = CfaRule::RegisterOffset { register: 7, offset: 32 };
@@ -69,23 +69,22 @@ fn each_rule_is_its_equation() {
 
 #[test]
 fn expressions_start_with_the_cfa_on_their_stack() {
-    // lit8 minus: cfa - 8. Its bytes lie on the "stack" of this test, behind nothing else.
+    // lit8 minus: cfa - 8. The operations lie in the tables, not on the stack.
     let mut bytes = [0; 64];
     bytes[24..32].copy_from_slice(&0x1234u64.to_le_bytes());
-    bytes[40..42].copy_from_slice(&[0x38, 0x1c]);
-    let expression = Expression { address: STACK + 40, length: 2 };
+    let mut stack = SliceMemory::new(STACK, &bytes);
+    let expression = Expression { address: 0x100, length: 2 };
     let rules = [(16, RegisterRule::Expression(expression)), (3, RegisterRule::ValExpression(expression))];
-    let mut memory = SliceMemory::new(STACK, &bytes);
     let from_sp = row(Architecture::X86_64, 16, SP_X86, &rules);
-    let caller = from_sp.apply(&mut memory, &x86(), KnownRegisters::ALL).unwrap();
+    let mut tables = SliceMemory::new(0x100, &[0x38, 0x1c]);
+    let caller = from_sp.apply(&mut stack, &mut tables, &x86(), KnownRegisters::ALL).unwrap();
     assert_eq!((caller.return_address, word(&caller.registers, 3)), (Some(0x1234), STACK + 24));
 
     // breg7 24: the CFA by an expression, which has nothing on its stack.
-    bytes[40..42].copy_from_slice(&[0x77, 24]);
+    let mut tables = SliceMemory::new(0x100, &[0x77, 24]);
     let by_expression =
         row(Architecture::X86_64, 16, CfaRule::Expression(expression), &[(16, RegisterRule::Offset(0))]);
-    let caller =
-        by_expression.apply(&mut SliceMemory::new(STACK, &bytes), &x86(), KnownRegisters::ALL).unwrap();
+    let caller = by_expression.apply(&mut stack, &mut tables, &x86(), KnownRegisters::ALL).unwrap();
     assert_eq!((caller.cfa, caller.return_address), (STACK + 24, Some(0x1234)));
 }
 

@@ -12,8 +12,8 @@ fn evaluate(code: &[u8], initial: Option<u64>) -> Result<u64, RuleError> {
     bytes.extend(0x1122_3344_5566_7788u64.to_le_bytes());
     bytes.extend(5u64.to_le_bytes());
     let expression = Expression { address: BASE, length: code.len() as u32 };
-    expression
-        .evaluate(&mut SliceMemory::new(BASE, &bytes), initial, |n| (n != 40).then(|| n.wrapping_mul(100)))
+    let mut memory = SliceMemory::new(BASE, &bytes);
+    expression.evaluate(&mut { memory }, &mut memory, initial, |n| (n != 40).then(|| n.wrapping_mul(100)))
 }
 
 fn value(code: &[u8]) -> u64 {
@@ -94,11 +94,14 @@ fn the_expression_of_a_plt_entry_tells_its_halves_apart() {
     // DW_OP_breg7 (rsp) +8, breg16 (rip) +0, lit15, and, lit11, ge, lit3, shl, plus
     let plt = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
     let bytes = SliceMemory::new(BASE, &plt);
-    let cfa = |rip: u64| {
-        Expression { address: BASE, length: plt.len() as u32 }
-            .evaluate(&mut { bytes }, None, |n| if n == 16 { Some(rip) } else { Some(0x7000) })
-            .unwrap()
-    };
+    let cfa =
+        |rip: u64| {
+            Expression { address: BASE, length: plt.len() as u32 }
+                .evaluate(&mut { bytes }, &mut { bytes }, None, |n| {
+                    if n == 16 { Some(rip) } else { Some(0x7000) }
+                })
+                .unwrap()
+        };
     assert_eq!((cfa(0x4020), cfa(0x402a), cfa(0x402b), cfa(0x402f)), (0x7008, 0x7008, 0x7010, 0x7010));
 }
 
@@ -139,12 +142,12 @@ fn malformed_and_endless_expressions_end_with_the_reason() {
     }
     let beyond = Expression { address: u64::MAX, length: 2 };
     assert_eq!(
-        beyond.evaluate(&mut SliceMemory::new(0, &[]), None, |_| None),
+        beyond.evaluate(&mut SliceMemory::new(0, &[]), &mut SliceMemory::new(0, &[]), None, |_| None),
         Err(RuleError::ExpressionCutShort)
     );
     let unmapped = Expression { address: 0x5000, length: 2 };
     assert_eq!(
-        unmapped.evaluate(&mut SliceMemory::new(0, &[]), None, |_| None),
+        unmapped.evaluate(&mut SliceMemory::new(0, &[]), &mut SliceMemory::new(0, &[]), None, |_| None),
         Err(RuleError::ExpressionCutShort)
     );
 }

@@ -141,6 +141,24 @@ fn tables_lead_to_the_end_through_registers_that_callees_have_saved() {
 }
 
 #[test]
+fn expressions_are_read_from_the_tables_and_load_from_the_stack() {
+    // As gcc realigns a stack: the CFA is kept in a word below rbp, and rbp's place is relative to itself.
+    // def_cfa_expression (breg6 -8, deref); expression r6 (breg6 0)
+    let realigned = std::vec![0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0];
+    let image = image(
+        &[cfa(7, 8), saved(16, 1)].concat(),
+        16,
+        &[(0x1000, 0x100, realigned), (0x1100, 0x100, cfa(6, 16)), (0x1200, 0x100, std::vec![0x07, 16])],
+    );
+    let at = |offset: u64| IMAGE + offset;
+    let stack = [0, STACK + 48, STACK + 56, 0, 0, at(0x1150), 0, 0, at(0x1210)];
+    let registers = RegistersX86_64 { rip: at(0x1010), rsp: STACK, rbp: STACK + 16, ..Default::default() };
+    let (frames, stop) = walk(Registers::X86_64(registers), &image, &stack, PacMask::NONE);
+    let expected = [(at(0x1010), Trust::Context), (at(0x1150), Trust::Cfi), (at(0x1210), Trust::Cfi)];
+    assert_eq!((frames.as_slice(), stop), (&expected[..], StopReason::EndOfStack));
+}
+
+#[test]
 fn a_call_to_nowhere_is_led_back_and_marked() {
     let at = |offset: u64| IMAGE + offset;
     let stack = [at(0x1150), STACK + 24, at(0x1234), 0, at(0x1310)];
@@ -187,4 +205,35 @@ fn an_arm64_leaf_returns_by_its_link_register_and_signatures_are_stripped() {
     registers.x[30] = at(0x1011);
     let (frames, stop) = walk(Registers::Arm64(registers), &image, &[0; 4], pac);
     assert_eq!((frames.len(), stop), (2, StopReason::NoRule(at(0x1011))));
+}
+
+#[test]
+fn the_first_instruction_behind_a_call_that_never_returns_may_be_where_the_call_went() {
+    // 0x1000 ends with a call of 0x1100, which makes its frame at its second instruction.
+    let framed = [cfa(31, 16), saved(29, 2), saved(30, 1)].concat();
+    let functions = [
+        (0x1000, 0x100, framed.clone()),
+        (0x1100, 0x100, [advance(4), framed].concat()),
+        (0x1200, 0x100, std::vec![0x07, 30]),
+    ];
+    let image = image(&cfa(31, 0), 30, &functions);
+    let at = |offset: u64| IMAGE + offset;
+    let mut registers = RegistersArm64 { pc: at(0x1100), sp: STACK, ..Default::default() };
+    registers.x[30] = at(0x1100);
+    let (frames, stop) = walk(Registers::Arm64(registers), &image, &[0, at(0x1210)], PacMask::NONE);
+    let expected = [(at(0x1100), Trust::Context), (at(0x1100), Trust::Cfi), (at(0x1210), Trust::Cfi)];
+    assert_eq!((frames.as_slice(), stop), (&expected[..], StopReason::EndOfStack));
+}
+
+#[test]
+fn without_tables_a_link_register_that_a_call_has_just_returned_to_is_no_caller() {
+    let image = image(&cfa(31, 0), 30, &[(0x1000, 0x100, Vec::new())]);
+    let at = |offset: u64| IMAGE + offset;
+    let mut registers = RegistersArm64 { pc: at(0x2008), sp: STACK, ..Default::default() };
+    (registers.x[29], registers.x[30]) = (STACK, at(0x2008));
+    let (frames, stop) =
+        walk(Registers::Arm64(registers), &image, &[STACK + 16, at(0x2110), 0, at(0x2210)], PacMask::NONE);
+    let expected =
+        [(at(0x2008), Trust::Context), (at(0x2110), Trust::FramePointer), (at(0x2210), Trust::FramePointer)];
+    assert_eq!((frames.as_slice(), stop), (&expected[..], StopReason::EndOfStack));
 }

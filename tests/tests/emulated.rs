@@ -1,0 +1,225 @@
+//! Every instruction: walks of compiled code that is stepped under an emulator are the calls that are going on.
+//!
+//! `tests/truth/run` installs what this needs; where that is missing, a test says so and passes.
+
+use freezeframe_arch::PacMask;
+use freezeframe_tests::emulation::{Emulator, Program, Tally, compare, python};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A compiler and how it is asked for one kind of executable.
+struct Target {
+    name: &'static str,
+    compiler: Vec<PathBuf>,
+    flags: &'static [&'static str],
+    /// What distinguishes the executables that are made of each program.
+    variants: &'static [&'static str],
+    /// Programs that this compiler does not take.
+    without: &'static [&'static str],
+    /// How many bits of an address are no signature.
+    address_bits: u32,
+}
+
+/// Wrong walks that the tables cannot help.
+struct Exception {
+    program: &'static str,
+    /// Where the walks begin.
+    function: &'static str,
+    /// How many there are at most in an executable.
+    most: u64,
+    reason: &'static str,
+}
+
+const EXCEPTIONS: [Exception; 1] = [Exception {
+    program: "jumps",
+    function: "inner",
+    most: 6,
+    reason: "longjmp sets sp, fp and pc one after the other; at up to three instructions of each jump they fit no frame",
+}];
+
+/// Neither a C library nor calls to one: what is run is what stands in the file.
+const FREESTANDING: [&str; 3] = ["-nostdlib", "-ffreestanding", "-fno-stack-protector"];
+
+const GCC: &[&str] = &["-static", "-fno-tree-loop-distribute-patterns", "-Wl,--eh-frame-hdr"];
+
+fn truth() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("truth")
+}
+
+fn programs() -> Vec<PathBuf> {
+    let folder = truth().join("programs");
+    let entries = std::fs::read_dir(folder).expect("the programs are in the tree");
+    let mut programs: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    programs.retain(|path| path.extension() == Some(OsStr::new("c")));
+    programs.sort();
+    programs
+}
+
+impl Target {
+    fn build(&self, source: &Path, variant: &str) -> Result<PathBuf, String> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated").join(self.name);
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        let name = source.file_stem().unwrap_or_default().to_string_lossy();
+        let out = folder.join(format!("{name}{}", variant.replace(' ', "")));
+        let [program, arguments @ ..] = &self.compiler[..] else { return Err("no compiler".into()) };
+        let output = Command::new(program)
+            .args(arguments)
+            .args(FREESTANDING)
+            .args(self.flags)
+            .args(variant.split_whitespace())
+            .args([source, Path::new("-o"), &out])
+            .output()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        match output.status.success() {
+            true => Ok(out),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
+    /// Why this target cannot be had here.
+    fn missing(&self) -> Option<String> {
+        let [program, arguments @ ..] = &self.compiler[..] else { return Some("no compiler".into()) };
+        let output = Command::new(program).args(arguments).arg("--version").output();
+        match output.map(|output| output.status.success()) {
+            Ok(true) => None,
+            _ => Some(format!("there is no {:?}", self.compiler)),
+        }
+    }
+
+    fn run(&self, emulator: &Emulator, source: &Path, variant: &str) -> Result<Tally, String> {
+        let program = Program::open(&self.build(source, variant)?)?;
+        compare(&program, &emulator.run(&program)?, PacMask::from_address_bits(self.address_bits))
+    }
+
+    fn check(&self) {
+        let emulator = Emulator::find(&truth().join("emulate.py"));
+        let emulator = match (emulator, self.missing()) {
+            (Ok(emulator), None) => emulator,
+            (Err(reason), _) | (_, Some(reason)) => return println!("{}: skipped, {reason}", self.name),
+        };
+        let (mut total, mut unexpected) = (Tally::default(), 0);
+        for source in programs() {
+            let program = source.file_stem().unwrap_or_default().to_string_lossy();
+            for variant in self.variants {
+                if self.without.contains(&&*program) {
+                    continue;
+                }
+                let name = format!("{} {program} {variant}", self.name);
+                let tally =
+                    self.run(&emulator, &source, variant).unwrap_or_else(|error| panic!("{name}: {error}"));
+                println!("{}", tally.line(&name));
+                unexpected += unexpected_in(&program, &tally);
+                total += tally;
+            }
+        }
+        println!("{}", total.line(&format!("{} in all", self.name)));
+        assert!(total.instructions > 10_000, "hardly anything was compared");
+        assert!(
+            total.wrong_by_frame_pointers > 0,
+            "functions without frames are there, so the comparison sees nothing"
+        );
+        assert_eq!(unexpected, 0, "{unexpected} walks are wrong that should not be");
+    }
+}
+
+/// Prints the wrong walks and returns how many of them no exception allows.
+fn unexpected_in(program: &str, tally: &Tally) -> u64 {
+    let exception = EXCEPTIONS.iter().find(|exception| exception.program == program);
+    let (mut excepted, mut unexpected) = (0, 0);
+    for mismatch in &tally.mismatches {
+        match exception.filter(|exception| exception.function == mismatch.function.trim_start_matches('_')) {
+            Some(_) => excepted += mismatch.count,
+            None => {
+                unexpected += mismatch.count;
+                println!("    {mismatch}");
+            }
+        }
+    }
+    if let Some(exception) = exception.filter(|_| excepted > 0) {
+        println!("    {excepted} of them as expected in {}: {}", exception.function, exception.reason);
+        unexpected += excepted.saturating_sub(exception.most);
+    }
+    unexpected
+}
+
+#[test]
+fn x86_64_linux() {
+    let target = Target {
+        name: "x86_64-linux",
+        compiler: vec!["x86_64-linux-gnu-gcc".into()],
+        flags: GCC,
+        without: &[],
+        address_bits: 48,
+        variants: &[
+            "-O0",
+            "-O1",
+            "-O2",
+            "-O3",
+            "-Os",
+            "-O2 -fno-omit-frame-pointer",
+            "-O2 -fstack-clash-protection",
+            "-O2 -fcf-protection",
+            "-O2 -mstackrealign",
+            "-O2 -mno-red-zone -fpic",
+        ],
+    };
+    target.check();
+}
+
+#[test]
+fn arm64_linux() {
+    let target = Target {
+        name: "arm64-linux",
+        compiler: vec!["aarch64-linux-gnu-gcc".into()],
+        flags: GCC,
+        without: &[],
+        address_bits: 48,
+        variants: &[
+            "-O0",
+            "-O1",
+            "-O2",
+            "-O3",
+            "-Os",
+            "-O2 -fomit-frame-pointer",
+            "-O2 -fstack-clash-protection",
+            "-O2 -mbranch-protection=pac-ret+leaf",
+            "-O2 -fomit-frame-pointer -march=armv8.3-a -mbranch-protection=pac-ret+leaf+b-key",
+        ],
+    };
+    target.check();
+}
+
+/// The name of a target of clang's, which zig brings with linkers for ELF and Mach-O.
+fn zig(target: &str) -> Vec<PathBuf> {
+    let arguments = ["-m", "ziglang", "cc", "-target", target].map(PathBuf::from);
+    [python()].into_iter().chain(arguments).collect()
+}
+
+const CLANG_ELF: &[&str] = &["-fno-sanitize=all", "-static", "-Wl,--eh-frame-hdr"];
+
+#[test]
+fn arm64_linux_clang() {
+    let target = Target {
+        name: "arm64-linux-clang",
+        compiler: zig("aarch64-linux-none"),
+        flags: CLANG_ELF,
+        variants: &["-O0", "-O1", "-O2", "-O2 -fomit-frame-pointer -mbranch-protection=pac-ret+leaf"],
+        without: &["jumps"],
+        address_bits: 48,
+    };
+    target.check();
+}
+
+#[test]
+fn x86_64_linux_clang() {
+    let target = Target {
+        name: "x86_64-linux-clang",
+        compiler: zig("x86_64-linux-none"),
+        flags: CLANG_ELF,
+        variants: &["-O0", "-O1", "-O2", "-O2 -fomit-frame-pointer"],
+        without: &[],
+        address_bits: 48,
+    };
+    target.check();
+}
