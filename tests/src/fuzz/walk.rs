@@ -6,6 +6,8 @@ use freezeframe_unwind::images::{ImageTable, Range};
 use freezeframe_unwind::memory::SliceMemory;
 use freezeframe_unwind::rule::{FrameAddress, KnownRegisters, StackBounds};
 use freezeframe_unwind::tables::cfi::{RowContext, Tables};
+use freezeframe_unwind::tables::compact::CompactTable;
+use freezeframe_unwind::tables::prologue::{Position, look_ahead};
 use freezeframe_unwind::walk::{Backtrace, Depth, Frame, FramePointerWalker, Walk, WalkContext, Walker};
 use std::cell::RefCell;
 
@@ -64,6 +66,27 @@ pub fn cfi(bytes: &[u8]) {
             let _ = row.apply(&mut stack, &mut memory, &registers, KnownRegisters::ALL);
         }
     }
+}
+
+/// A lookup in arbitrary compact unwind information, and what lies ahead of an address in arbitrary code.
+pub fn compact(bytes: &[u8]) {
+    let mut source = Source(bytes);
+    let architecture = if source.u8() & 1 == 0 { Architecture::X86_64 } else { Architecture::Arm64 };
+    let (pc, length) = (IMAGE + u64::from(source.u16()), usize::from(source.u16() % 4096));
+    let code = source.bytes(length);
+    let section = source.0;
+    let start = IMAGE + 0x10_0000;
+    let table = CompactTable { section: Range { start, end: start + section.len() as u64 }, image: IMAGE };
+    let mut code = SliceMemory::new(IMAGE, code);
+    let function = match table.find(&mut SliceMemory::new(start, section), pc) {
+        Ok(function) => {
+            assert!(function.code.contains(pc));
+            let _ = function.encoding.unwinding(&mut code, architecture, function.code);
+            function.code
+        }
+        Err(_) => Range { start: IMAGE, end: IMAGE + length as u64 },
+    };
+    look_ahead(&mut code, architecture, &Position { pc, function, body: None });
 }
 
 struct Storage {
