@@ -81,7 +81,7 @@ pub fn compact(bytes: &[u8]) {
     let function = match table.find(&mut SliceMemory::new(start, section), pc) {
         Ok(function) => {
             assert!(function.code.contains(pc));
-            let _ = function.encoding.unwinding(&mut code, architecture, function.code);
+            let _ = function.encoding.unwinding(&mut code, architecture, function.code.start);
             function.code
         }
         Err(_) => Range { start: IMAGE, end: IMAGE + length as u64 },
