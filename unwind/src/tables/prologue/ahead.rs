@@ -141,6 +141,10 @@ impl Ahead {
                 step if self.apply(step, frame).is_some() => next,
                 _ => break,
             };
+            // Nothing falls out of a function: what stands at its end does not come back.
+            if at == next && next == position.function.end {
+                break;
+            }
         }
         match departure {
             Some(departure) => {

@@ -275,3 +275,15 @@ fn code_that_goes_round_or_ends_is_the_body() {
         );
     }
 }
+
+#[test]
+fn what_stands_behind_a_functions_end_is_not_ahead() {
+    // svc #0, and another function: ret
+    let code = [a!(0xd400_0001), a!(0xd65f_03c0)].concat();
+    let found = |end| {
+        let position = Position { pc: CODE, function: Range { start: CODE, end: CODE + end }, body: None };
+        look_ahead(&mut SliceMemory::new(CODE, &code), Architecture::Arm64, &position)
+    };
+    assert_eq!(found(4), Found::Body);
+    assert!(matches!(found(8), Found::Epilogue(_)), "as one function it would return");
+}
