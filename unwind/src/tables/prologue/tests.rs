@@ -287,3 +287,20 @@ fn what_stands_behind_a_functions_end_is_not_ahead() {
     assert_eq!(found(4), Found::Body);
     assert!(matches!(found(8), Found::Epilogue(_)), "as one function it would return");
 }
+
+#[test]
+fn an_indirect_tail_call_behind_any_preserved_register_is_right() {
+    for pop in [&[0x5b][..], &[0x41, 0x5e]] {
+        let (rbx, r14) = (0x0202_0400, 0x0202_0402);
+        let (encoding, register) = if pop.len() == 1 { (rbx, 3) } else { (r14, 14) };
+        check(
+            Architecture::X86_64,
+            encoding,
+            &[
+                (&[0xff, 0xd0], BODY),                              // call *%rax
+                (pop, Some((7, 16, Some(-8), &[(register, -16)]))), // pop
+                (&[0xff, 0xe1], Some((7, 8, Some(-8), &[]))),       // jmp *%rcx
+            ],
+        );
+    }
+}
