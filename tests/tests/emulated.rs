@@ -196,14 +196,15 @@ fn zig(target: &str) -> Vec<PathBuf> {
     [python()].into_iter().chain(arguments).collect()
 }
 
-const CLANG_ELF: &[&str] = &["-fno-sanitize=all", "-static", "-Wl,--eh-frame-hdr"];
+const ZIG_MACHO: &[&str] = &["-fno-sanitize=all", "-Wl,-e,_start"];
+const ZIG_ELF: &[&str] = &["-fno-sanitize=all", "-static", "-Wl,--eh-frame-hdr"];
 
 #[test]
 fn arm64_linux_clang() {
     let target = Target {
         name: "arm64-linux-clang",
         compiler: zig("aarch64-linux-none"),
-        flags: CLANG_ELF,
+        flags: ZIG_ELF,
         variants: &["-O0", "-O1", "-O2", "-O2 -fomit-frame-pointer -mbranch-protection=pac-ret+leaf"],
         without: &["jumps"],
         address_bits: 48,
@@ -216,10 +217,80 @@ fn x86_64_linux_clang() {
     let target = Target {
         name: "x86_64-linux-clang",
         compiler: zig("x86_64-linux-none"),
-        flags: CLANG_ELF,
+        flags: ZIG_ELF,
         variants: &["-O0", "-O1", "-O2", "-O2 -fomit-frame-pointer"],
         without: &[],
         address_bits: 48,
+    };
+    target.check();
+}
+/// clang with LLVM's linker for Mach-O, which writes tables as Apple's does.
+fn clang(target: &str) -> Vec<PathBuf> {
+    ["clang", "-target", target, "-fuse-ld=lld"].map(PathBuf::from).to_vec()
+}
+
+const CLANG_MACHO: &[&str] = &["-Wl,-e,_start"];
+
+/// Tables for calls, as Apple's compilers make them, and tables for every instruction. All frames have frame pointers:
+/// where they have none on arm64, they need `__eh_frame`, which LLVM's linker before version 15 leaves without addresses.
+const MACOS: &[&str] = &[
+    "-O0 -funwind-tables",
+    "-O1 -funwind-tables",
+    "-O2 -funwind-tables",
+    "-Os -funwind-tables",
+    "-O2 -fasynchronous-unwind-tables",
+];
+
+#[test]
+fn arm64_macos() {
+    let target = Target {
+        name: "arm64-macos",
+        compiler: clang("arm64-apple-macos12"),
+        flags: CLANG_MACHO,
+        variants: MACOS,
+        without: &["jumps"],
+        address_bits: 47,
+    };
+    target.check();
+}
+
+#[test]
+fn x86_64_macos() {
+    let target = Target {
+        name: "x86_64-macos",
+        compiler: clang("x86_64-apple-macos12"),
+        flags: CLANG_MACHO,
+        variants: MACOS,
+        without: &[],
+        address_bits: 47,
+    };
+    target.check();
+}
+
+/// zig's linker writes other tables than LLVM's, and knows those of `__eh_frame`, too, which frames need that compact
+/// encodings cannot describe.
+#[test]
+fn arm64_macos_zig() {
+    let target = Target {
+        name: "arm64-macos-zig",
+        compiler: zig("aarch64-macos"),
+        flags: ZIG_MACHO,
+        variants: &["-O0", "-O1", "-O2", "-O2 -fomit-frame-pointer"],
+        without: &["jumps"],
+        address_bits: 47,
+    };
+    target.check();
+}
+
+#[test]
+fn x86_64_macos_zig() {
+    let target = Target {
+        name: "x86_64-macos-zig",
+        compiler: zig("x86_64-macos"),
+        flags: ZIG_MACHO,
+        variants: &["-O0", "-O1", "-O2", "-O2 -fomit-frame-pointer"],
+        without: &[],
+        address_bits: 47,
     };
     target.check();
 }
