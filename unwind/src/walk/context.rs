@@ -1,7 +1,7 @@
 //! Finding the rule of an address: kept, from the tables, or by the frame pointer.
 
 use super::signal::is_signal_return;
-use super::{StopReason, compact};
+use super::{StopReason, compact, without_tables};
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
 use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError};
@@ -43,6 +43,8 @@ pub(super) enum Found {
     Rule(Rule),
     /// A row that needs more than a kept rule can hold: [`Finder::apply_row`] is next.
     Row,
+    /// Neither tables nor instructions can be read.
+    Nothing,
     /// A signal handler returns there; there are no tables for it.
     SignalReturn,
 }
@@ -100,7 +102,9 @@ impl<T: Memory> Finder<'_, T> {
                     rules.insert(address, rule);
                     return Ok(Found::Rule(rule));
                 }
-                compact::Way::Unknown => return Ok(Found::Rule(Rule::FramePointer)),
+                compact::Way::Unknown => {
+                    return Ok(without_tables::look_up(&mut memory, architecture, address));
+                }
                 compact::Way::Row => {}
             }
             return Ok(by_row(rules, rows.latest(), address));
@@ -120,11 +124,14 @@ impl<T: Memory> Finder<'_, T> {
                 if is_signal_return(&mut memory, architecture, address.raw()) {
                     return Ok(Found::SignalReturn);
                 }
-                rules.insert(address, Rule::FramePointer);
-                return Ok(Found::Rule(Rule::FramePointer));
+                let found = without_tables::look_up(&mut memory, architecture, address);
+                if let Found::Rule(rule) = found {
+                    rules.insert(address, rule);
+                }
+                return Ok(found);
             }
             // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
-            Err(_) => return Ok(Found::Rule(Rule::FramePointer)),
+            Err(_) => return Ok(without_tables::look_up(&mut memory, architecture, address)),
         }
         Ok(by_row(rules, rows.latest(), address))
     }

@@ -9,6 +9,7 @@ mod repeat;
 mod signal;
 mod stop;
 mod walker;
+mod without_tables;
 
 pub use backtrace::{Backtrace, Depth, Frame, Summary};
 pub use context::WalkContext;

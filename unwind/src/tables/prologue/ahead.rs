@@ -357,11 +357,12 @@ impl Ahead {
     /// The rule now, if the frame pointer is still to be set: it will point to the record, below the CFA.
     ///
     /// Where frame pointers are optional the same instruction can compute some address: unless the table speaks of a
-    /// frame pointer, the caller's must be seen to be saved there.
+    /// frame pointer, the caller's must be seen to be saved there. On arm64, where they are not, it was saved already.
     pub(super) fn before_frame(&self, position: &Position<'_>, frame: &Frame) -> Option<SavedRule> {
         let record = self.frame.filter(|slot| slot.base == Base::Stack)?;
         let body = position.body.filter(|body| body.cfa_register == frame.fp && !self.left);
-        if body.is_none() && self.record != Some(record) {
+        let saved_before = self.record.is_none() && self.architecture == Architecture::Arm64;
+        if body.is_none() && !saved_before && self.record != Some(record) {
             return None;
         }
         let mut rule = self.rule(record.plus(16), frame)?;

@@ -157,11 +157,11 @@ fn a_system_call_of_arm64_has_no_frame_before_or_after_the_kernel() {
             (a!(0x5400_00e3), entry),                                  // b.lo 28
             (a!(0xd503_237f), entry),                                  // pacibsp
             (a!(0xa9bf_7bfd), entry),                                  // stp x29, x30, [sp, #-16]!
-            (a!(0x9100_03fd), BODY), // mov x29, sp: what was saved where is not seen any more
-            (a!(0x9400_0010), BODY), // bl
+            (a!(0x9100_03fd), Some((31, 16, Some(-8), &[(29, -16)]))), // mov x29, sp
+            (a!(0x9400_0010), BODY),                                   // bl
             (a!(0x9100_03bf), Some((29, 16, Some(-8), &[(29, -16)]))), // mov sp, x29
             (a!(0xa8c1_7bfd), Some((31, 16, Some(-8), &[(29, -16)]))), // ldp x29, x30, [sp], #16
-            (a!(0xd65f_0fff), entry), // retab
+            (a!(0xd65f_0fff), entry),                                  // retab
         ],
     );
 }
