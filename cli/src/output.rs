@@ -34,6 +34,8 @@ impl From<std::io::Error> for Failure {
 
 /// Writes a message to the standard error, whatever becomes of it.
 pub(crate) fn complain(message: &str) {
+    // A path may hold anything, and the terminal obeys some of it.
+    let message: String = message.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let _ = writeln!(std::io::stderr(), "freezeframe: {message}");
 }
 

@@ -35,7 +35,13 @@ pub(crate) fn run(arguments: &ShowArguments) -> Outcome {
     let mut out = std::io::stdout().lock();
     write_record(&mut out, record, arguments)?;
     out.flush()?;
-    Ok(if record.complete { ExitCode::SUCCESS } else { ExitCode::from(TORN) })
+    let complete = record.complete;
+    // A torn record may have been the latest.
+    let latest = arguments.record.is_some() || report.torn.is_empty();
+    if !latest {
+        finish(&report);
+    }
+    Ok(if complete && latest { ExitCode::SUCCESS } else { ExitCode::from(TORN) })
 }
 
 /// The record of that number, or the latest.

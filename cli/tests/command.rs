@@ -115,7 +115,8 @@ fn shows_the_provoked_freezes(strategy: &str, cause: &str, function: &str) {
         }
         assert_eq!((&record["outcome"], &record["complete"]), (&"recovered".into(), &true.into()));
         let lasted = record["duration_ns"].as_u64().unwrap() / 1_000_000;
-        assert!((400..5_000).contains(&lasted), "{lasted} ms");
+        // Less than 500 where the watcher was starved for a while, or a ping was sent late.
+        assert!((250..20_000).contains(&lasted), "{lasted} ms");
     }
     let list = run(&["list", report.to_str().unwrap()]);
     assert_eq!(text(&list.stdout).lines().filter(|line| line.contains("recovered")).count(), 2);

@@ -102,6 +102,7 @@ impl Recorder {
 
     fn try_record(&mut self, cause: &Cause<'_>) -> Result<Option<Slot>, String> {
         let Some(file) = &self.file else { return Ok(None) };
+        file.check().map_err(|error| error.to_string())?;
         // An older table is better than none: frames in what was loaded since end their walk.
         let refreshed = self.images.refresh();
         // Loops that freeze together, on the same lock say, are captured one after the other.
@@ -145,7 +146,9 @@ impl Recorder {
 
     /// Keeps the open freeze's duration in the file.
     pub(crate) fn update(&mut self, duration_ns: u64) {
-        if let (Some(file), Some(Open { slot: Some(slot), .. })) = (&self.file, &mut self.open) {
+        if let (Some(file), Some(Open { slot: Some(slot), .. })) = (&self.file, &mut self.open)
+            && file.check().is_ok()
+        {
             file.ring().update(slot, duration_ns, Outcome::Ongoing);
         }
     }
@@ -157,7 +160,9 @@ impl Recorder {
         outcome: Outcome,
     ) -> Option<Result<Option<u64>, String>> {
         let Open { slot, heard } = self.open.take()?;
-        if let (Some(file), Some(mut slot)) = (&self.file, slot) {
+        if let (Some(file), Some(mut slot)) = (&self.file, slot)
+            && file.check().is_ok()
+        {
             file.ring().update(&mut slot, duration_ns, outcome);
             // The record is in the page cache, where a kill leaves it; only a power failure could still take it.
             let _ = file.sync();

@@ -65,6 +65,7 @@ impl Sample {
         for record in &report.records {
             if record.complete {
                 assert!(self.records.contains(record), "damaged data was taken as whole: {record:#?}");
+                continue;
             }
             // Whatever it is, it can be shown.
             write_text(&mut Vec::new(), record, TextOptions::default()).unwrap();
@@ -86,13 +87,18 @@ impl Random {
     }
 }
 
+/// Under an emulator a tenth of it, which takes as long.
 #[test]
 fn ten_thousand_bit_flips_and_truncations_are_noticed() {
     let sample = sample();
     let size = sample.file.metadata().unwrap().len();
     let mut random = Random(1);
     let (mut unreadable, mut marked, mut unharmed) = (0, 0, 0);
-    for round in 0..10_000 {
+    let emulated =
+        std::env::vars().any(|(name, _)| name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER"));
+    let rounds = if emulated { 1_000 } else { 10_000 };
+    println!("{rounds} rounds");
+    for round in 0..rounds {
         if round % 10 == 9 {
             let length = random.below(size);
             let mut tail = vec![0; (size - length) as usize];
@@ -120,7 +126,7 @@ fn ten_thousand_bit_flips_and_truncations_are_noticed() {
     }
     assert_eq!(sample.check().unwrap().records, sample.records, "all damage was undone");
     println!("{marked} marked, {unreadable} unreadable, {unharmed} without effect on the records");
-    assert!(marked > 4_000 && unreadable > 1_000);
+    assert!(marked > rounds * 4 / 10 && unreadable > rounds / 10);
 }
 
 #[test]

@@ -2,16 +2,16 @@
 
 mod common;
 
-use common::{Folder, about, capture, owner, record};
+use common::{Captured, Folder, about, capture, owner, record};
 use freezeframe_report::encode::encode;
-use freezeframe_report::file::{ReportFile, Size};
+use freezeframe_report::file::{FileError, ReportFile, Size};
 use freezeframe_report::layout::Outcome;
 use freezeframe_report::read::{HeldHow, RecordOutcome, RecordStrategy, Report};
 use freezeframe_report::ring::{Owner, RingError};
 use freezeframe_report::show::{Symbols, TextOptions, to_json, write_text};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::Held;
-use freezeframe_unwind::suspend::SuspendError;
+use std::os::unix::fs::MetadataExt;
 
 const SMALL: Size = Size { slots: 4, stride: 128 * 1024 };
 
@@ -71,13 +71,11 @@ fn every_field_comes_back() {
             (taken.facts.cpu_ns, taken.copies, taken.stack_end)
         );
         assert_eq!(read.main, read.id == std::process::id());
-        // A thread of another test may have ended meanwhile; every other one can be stopped.
+        // A thread of another test may have ended, or wait for the disk.
         let Some(registers) = taken.registers else {
-            assert!(
-                taken.held == Held::Not(SuspendError::Gone) && read.held.how == HeldHow::Not,
-                "{taken:?}"
-            );
-            assert!(read.registers.is_empty() && read.frames.is_empty());
+            let Held::Not(error) = taken.held else { panic!("{taken:?}") };
+            assert_eq!((read.held.how, &read.held.why_not), (HeldHow::Not, &Some(error.to_string())));
+            assert!(read.registers.is_empty() && read.frames.is_empty() && read.stop.code == 0);
             continue;
         };
         let named = |name: &str| read.registers.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
@@ -115,9 +113,16 @@ fn every_field_comes_back() {
     }
 }
 
+#[inline(never)]
+fn the_function_that_captures() -> Captured {
+    let captured = capture();
+    std::hint::black_box(());
+    captured
+}
+
 #[test]
 fn functions_of_this_program_are_named_and_the_text_and_json_hold_them() {
-    let captured = capture();
+    let captured = the_function_that_captures();
     let folder = Folder::new();
     let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
     file.ring().write(&record(&captured, 1, 100_000)).unwrap();
@@ -126,7 +131,7 @@ fn functions_of_this_program_are_named_and_the_text_and_json_hold_them() {
     let record = &report.records[0];
     let names: Vec<&str> =
         record.threads[0].frames.iter().filter_map(|f| f.symbol.as_ref()).map(|s| s.name.as_str()).collect();
-    let this = "round_trip::functions_of_this_program_are_named_and_the_text_and_json_hold_them";
+    let this = "round_trip::the_function_that_captures";
     let place = |wanted: &str| names.iter().position(|name| *name == wanted);
     assert!(place("round_trip::common::capture") < place(this) && place(this).is_some(), "{names:#?}");
 
@@ -224,9 +229,67 @@ fn whatever_the_room_a_record_keeps_what_matters_most_and_counts_the_rest() {
         if dropped.threads == 0 {
             assert_eq!(kept + dropped.frames, all_frames, "{room}");
         }
-        for (read, taken) in record.threads.iter().zip(view.threads) {
+        for read in &record.threads {
+            let taken = view.threads.iter().find(|taken| taken.thread.0 as u32 == read.id).unwrap();
             let total = taken.summary.kept as u64 + taken.summary.omitted;
             assert_eq!(read.frames.len() as u64 + read.omitted, total, "no frame goes uncounted");
         }
     }
+}
+
+#[test]
+fn what_was_taken_is_gone_and_its_slots_are_free() {
+    let captured = capture();
+    let folder = Folder::new();
+    let path = folder.path("r");
+    assert!(Report::take(&path).is_err() && !path.exists(), "no file is made");
+    let file = ReportFile::open(&path, SMALL, Owner { start_ticks: 1, ..owner() }).unwrap();
+    for n in 1..=3 {
+        file.ring().write(&record(&captured, n, 100_000)).unwrap();
+    }
+    assert!(matches!(Report::take(&path), Err(FileError::InUse(_))));
+    drop(file);
+    let taken: Vec<u64> = Report::take(&path).unwrap().records.iter().map(|record| record.sequence).collect();
+    assert_eq!(taken, [1, 2, 3]);
+    assert!(Report::take(&path).unwrap().records.is_empty());
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    assert_eq!(file.ring().write(&record(&captured, 4, 100_000)).unwrap().sequence(), 4);
+    assert_eq!(file.ring().dropped(), Some(0));
+}
+
+#[test]
+fn holes_of_a_copied_file_are_filled_before_it_is_written_to() {
+    let captured = capture();
+    let folder = Folder::new();
+    let path = folder.path("r");
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    file.ring().write(&record(&captured, 1, 100_000)).unwrap();
+    drop(file);
+    let before = std::fs::read(&path).unwrap();
+    let sparse = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    let last = u64::from(SMALL.stride) * 3 + 8192;
+    if rustix::fs::fallocate(&sparse, punch, last, SMALL.stride.into()).is_err() {
+        println!("skipped: no holes can be made here");
+        return;
+    }
+    let size = before.len() as u64;
+    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 < size);
+    drop(ReportFile::open(&path, SMALL, owner()).unwrap());
+    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= size);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_file_that_is_cut_off_or_deleted_while_it_is_open_is_noticed() {
+    let folder = Folder::new();
+    let path = folder.path("r");
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    assert!(file.check().is_ok());
+    std::fs::remove_file(&path).unwrap();
+    assert!(file.check().unwrap_err().to_string().contains("deleted"));
+    drop(file);
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(9000).unwrap();
+    assert!(file.check().unwrap_err().to_string().contains("cut it off"));
 }

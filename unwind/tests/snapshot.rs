@@ -3,12 +3,16 @@
 
 mod common;
 
-use common::{Target, deaf, deep, is_in, parked, recurse, spin_inner, spin_outer, spinning, turn};
+use common::{
+    Target, deaf, deep, handler, in_a_handler, interrupted, is_in, parked, recurse, spin_inner, spin_outer,
+    spinning, turn,
+};
 use freezeframe_unwind::images::ImageTable;
-use freezeframe_unwind::rule::Trust;
+use freezeframe_unwind::rule::{FrameAddress, Trust};
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
+use freezeframe_unwind::suspend::SuspendError;
 use freezeframe_unwind::threads::{ThreadId, current};
-use freezeframe_unwind::walk::Depth;
+use freezeframe_unwind::walk::{Depth, StopReason};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 struct Storage {
@@ -150,5 +154,42 @@ fn a_capture_that_runs_out_of_time_lists_what_it_could_not_stop() {
             matches!(thread.held, Held::Not(_)) && thread.registers.is_none() && thread.summary.kept == 0
         );
         assert!(!thread.facts.name.bytes().is_empty(), "its name and state are there all the same");
+    }
+}
+
+#[test]
+fn a_first_thread_that_has_ended_keeps_its_place() {
+    let (_turn, suspender) = turn();
+    let ended = std::thread::spawn(current).join().unwrap();
+    let mut storage = storage();
+    let Storage { images, snapshot } = &mut *storage;
+    snapshot.capture(&suspender, images, &Options { first: Some(ended), ..patient() }).unwrap();
+    let threads = snapshot.view().threads;
+    assert_eq!((threads[0].thread, threads[0].held), (ended, Held::Not(SuspendError::Gone)));
+    assert_eq!(threads[1].thread.0 as u32, std::process::id());
+}
+
+#[test]
+fn a_stack_goes_on_beneath_a_signal_handler_on_whichever_stack_that_runs() {
+    let (_turn, suspender) = turn();
+    for alternate in [false, true] {
+        let target = in_a_handler(alternate);
+        let mut storage = storage();
+        let Storage { images, snapshot } = &mut *storage;
+        snapshot.capture(&suspender, images, &Options { first: Some(target.id), ..patient() }).unwrap();
+        let view = storage.snapshot.view();
+        let thread = view.threads[0];
+        let frames = view.frames(&thread);
+        let pcs: Vec<u64> = frames.iter().map(|frame| frame.address.lookup()).collect();
+        let place = |function: usize| pcs.iter().position(|pc| is_in(*pc, function));
+        let (inner, outer) = (place(handler as *const () as usize), place(interrupted as *const () as usize));
+        assert!(
+            inner.is_some() && inner < outer,
+            "alternate stack {alternate}: {frames:#x?} {:?}",
+            thread.summary
+        );
+        let signal = frames.iter().position(|frame| matches!(frame.address, FrameAddress::SignalReturn(_)));
+        assert!(inner < signal && signal < outer, "where the signal interrupted: {frames:#x?}");
+        assert_eq!(thread.summary.stop, StopReason::EndOfStack);
     }
 }

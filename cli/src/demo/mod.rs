@@ -129,13 +129,16 @@ fn schedule_row(run_loop: &RunLoop, table: Rc<RefCell<Table>>, rows_left: u32, p
 /// Reads the file back, as any other program would.
 fn show_report(arguments: &DemoArguments, file: &Path) -> Result<(), Failure> {
     let mut report = Report::open(file).map_err(Failure::new)?;
+    // The file may hold another run's.
+    let this = std::process::id();
+    report.records.retain(|record| record.process.as_ref().is_some_and(|process| process.pid == this));
     let mut symbols = Symbols::new();
     report.records.iter_mut().for_each(|record| symbols.name_frames(record));
     let mut out = std::io::stdout().lock();
     writeln!(out)?;
     write_list(&mut out, &report)?;
     if report.dropped != Some(0) {
-        complain("the report file is full of unread records; give another --report FILE");
+        complain("the report file is full of unread records: delete it, or give another --report FILE");
     }
     if let Some(record) = report.records.last() {
         writeln!(out)?;

@@ -155,6 +155,11 @@ impl Detector {
                 (Some((epoch, _)), Some((silent, end_ns))) if silent == epoch => end_ns,
                 _ => reading.since_ns,
             };
+            // A look that comes late itself: the time since the tick that was due does not count.
+            if self.frozen && now_ns.saturating_sub(self.due_ns) >= interval {
+                self.late_ticks += 1;
+                self.discounted_ns = self.discounted_ns.saturating_add(end_ns.saturating_sub(self.due_ns));
+            }
             let verdict = self.ended(Verdict::Recovered { duration_ns: self.lasted(end_ns) });
             self.epoch = Some(reading.epoch);
             self.since_ns = reading.since_ns;

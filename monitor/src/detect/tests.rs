@@ -157,6 +157,24 @@ fn a_true_freeze_is_not_lost_in_a_late_tick_and_the_stopped_time_does_not_count(
 }
 
 #[test]
+fn time_in_which_the_process_was_stopped_does_not_count_whoever_runs_first_after_it() {
+    for loop_first in [false, true] {
+        let mut world = World::new();
+        world.transition(1000, true);
+        world.run_until(1310);
+        // Stopped from 1,310 to 5,000, in the middle of a freeze that ends 20 ms later.
+        if !loop_first {
+            world.look_at(5000);
+        }
+        world.reading =
+            Reading { epoch: (9, 0), busy: false, since_ns: 5020 * MS, silence: Some((1, 5020 * MS)) };
+        world.look_at(5030);
+        let Some((_, Verdict::Recovered { duration_ns })) = world.verdicts.last() else { panic!() };
+        assert!((320..=370).contains(&(duration_ns / MS)), "{} ms", duration_ns / MS);
+    }
+}
+
+#[test]
 fn a_slightly_late_watcher_keeps_the_alignment() {
     let mut detector = Detector::new(Threshold::DEFAULT);
     let busy = Reading { epoch: (1, 0), busy: true, since_ns: 1000 * MS, silence: None };

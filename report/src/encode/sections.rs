@@ -87,6 +87,11 @@ pub(super) fn write_system(w: &mut Writer<'_>, system: &System<'_>) {
     w.string(system.model);
 }
 
+/// Frames of another thread that come before its registers.
+const FEW_FRAMES: usize = 16;
+/// Bytes of a thread's section from the number of registers to the first frame.
+const AFTER_REGISTERS: usize = 2 + 9 + 20 + 16;
+
 /// Bits of a thread's flags.
 pub(crate) mod flags {
     pub(crate) const FIRST: u8 = 1;
@@ -127,11 +132,19 @@ pub(super) fn write_thread(
 
     let mut words = [0; Registers::MAX_WORDS];
     let count = thread.registers.map_or(0, |registers| registers.copy_words(&mut words));
+    // Where there is little room, another thread's frames say more than its registers.
+    let frames = context.snapshot.frames(thread);
+    let wanted =
+        count.saturating_mul(8).saturating_add(frames.len().min(FEW_FRAMES).saturating_mul(FRAME_BYTES));
+    let crowded = !first
+        && w.used().saturating_sub(start).saturating_add(AFTER_REGISTERS).saturating_add(wanted) > most;
+    let count = if crowded { 0 } else { count };
     w.u16(count as u16);
     words.iter().take(count).for_each(|word| w.u64(*word));
 
     let summary = &thread.summary;
-    let (stop, stop_address) = summary.stop.code();
+    let walked = !matches!(thread.held, Held::Not(_));
+    let (stop, stop_address) = if walked { summary.stop.code() } else { (0, 0) };
     w.u8(stop);
     w.u64(stop_address);
     let (first_repeat, period, times) = summary.repeat.map_or((0, 0, 0), |r| (r.first, r.period, r.times));
@@ -139,7 +152,6 @@ pub(super) fn write_thread(
     w.u32(period);
     w.u64(times);
 
-    let frames = context.snapshot.frames(thread);
     const COUNTS: usize = 16;
     let used = w.used().saturating_sub(start).saturating_add(COUNTS);
     let room = most.saturating_sub(used).min(w.room().saturating_sub(COUNTS)) / FRAME_BYTES;

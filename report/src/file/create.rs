@@ -27,10 +27,11 @@ pub(super) fn create(path: &Path, size: Size) -> Result<Option<OwnedFd>, FileErr
     if let Ok(flags) = rustix::fs::ioctl_getflags(file) {
         let _ = rustix::fs::ioctl_setflags(file, flags | IFlags::NOCOW);
     }
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        // Writing allocates too.
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
-        Err(error) => return Err(no_space("allocate")(error)),
+    // Where this is not to be had, writing allocates too.
+    if let Err(error @ (Errno::NOSPC | Errno::DQUOT)) =
+        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)
+    {
+        return Err(no_space("allocate")(error));
     }
     write_all(file, &vec![0; FIRST_SLOT], 0).map_err(no_space("write"))?;
     let block = superblock(size);

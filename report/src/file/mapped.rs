@@ -4,7 +4,7 @@ use super::{FileError, create::create};
 use crate::layout::{FIRST_SLOT, MAX_FILE_BYTES, MAX_SLOTS, MAX_STRIDE, MIN_SLOTS, PAGE};
 use crate::read::{Geometry, read_geometry};
 use crate::ring::{Owner, Ring};
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ pub struct ReportFile {
     path: PathBuf,
     map: memmap2::MmapRaw,
     /// Holds the lock.
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 impl ReportFile {
@@ -102,12 +102,27 @@ impl ReportFile {
         // SAFETY: the mapping is page-aligned, has the geometry's size and lives as long as the ring, in `map`; the lock
         // keeps other writers away.
         let ring = unsafe { Ring::new(base, geometry.slots, geometry.stride, owner) };
-        Ok(Self { ring, path: path.to_owned(), map, _file: file })
+        Ok(Self { ring, path: path.to_owned(), map, file })
     }
 
     /// The slots.
     pub fn ring(&self) -> &Ring {
         &self.ring
+    }
+
+    /// Whether the file is still what it was. To be asked before anything is written: a store behind the end of a file
+    /// that somebody has cut off would end the program.
+    ///
+    /// # Errors
+    /// The file was cut off or deleted.
+    pub fn check(&self) -> Result<(), FileError> {
+        let status = rustix::fs::fstat(&self.file).map_err(FileError::system(&self.path, "examine"))?;
+        let damaged = |what| Err(FileError::Damaged { path: self.path.clone(), what });
+        match (status.st_size as u64, status.st_nlink) {
+            (size, _) if size < self.map.len() as u64 => damaged("somebody has cut it off"),
+            (_, 0) => damaged("somebody has deleted it"),
+            _ => Ok(()),
+        }
     }
 
     /// The path that the file was opened by.
@@ -143,7 +158,20 @@ fn open_existing(path: &Path) -> Result<Option<(OwnedFd, Geometry)>, FileError> 
     }
     let geometry = read_geometry(path, &file, status.st_size as u64)?;
     lock(&file, path)?;
+    fill_holes(&file, path, &status)?;
     Ok(Some((file, geometry)))
+}
+
+/// A copy of a report file may have holes, and a store into one ends the program when the disk is full.
+fn fill_holes(file: &OwnedFd, path: &Path, status: &Stat) -> Result<(), FileError> {
+    let bytes = status.st_size as u64;
+    if status.st_blocks as u64 * 512 >= bytes {
+        return Ok(());
+    }
+    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes).map_err(|error| match error {
+        Errno::NOSPC | Errno::DQUOT => FileError::NoSpace { path: path.to_owned(), bytes },
+        _ => FileError::Damaged { path: path.to_owned(), what: "it has holes, which cannot be filled here" },
+    })
 }
 
 pub(super) fn lock(file: &OwnedFd, path: &Path) -> Result<(), FileError> {

@@ -190,7 +190,11 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
         stop: Stop {
             code: stop_code,
             address: stop_address,
-            text: stop.map_or_else(|| format!("reason {stop_code}"), |stop| stop.to_string()),
+            text: match (stop_code, stop) {
+                (0, _) => "not walked".into(),
+                (_, Some(stop)) => stop.to_string(),
+                (code, None) => format!("reason {code}"),
+            },
         },
         repeat: (times > 0).then_some(Repeat { first, period, times }),
         omitted_after,
@@ -265,17 +269,18 @@ fn image(c: &mut Cursor<'_>) -> Option<Image> {
     let range = |c: &mut Cursor<'_>| Some((format!("{:#x}", c.u64()?), format!("{:#x}", c.u64()?)));
     let code = (0..ranges).map(|_| range(c)).collect::<Option<Vec<_>>>()?;
     let build_id = c.bytes()?;
+    let kind = match kind {
+        1 => "elf",
+        2 => "vdso",
+        3 => "anonymous",
+        4 => "mach-o",
+        _ => "unknown",
+    };
     Some(Image {
         index,
-        kind: match kind {
-            1 => "elf",
-            2 => "vdso",
-            3 => "anonymous",
-            4 => "mach-o",
-            _ => "unknown",
-        },
+        kind,
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
-        debug_id: Image::debug_id_of(build_id),
+        debug_id: Image::debug_id_of(kind, build_id),
         load_address,
         size,
         slide,

@@ -378,24 +378,30 @@ impl Image {
         }
     }
 
-    /// The debug id of a build id: its first 16 bytes as a UUID with the first three fields in little-endian order.
-    pub(super) fn debug_id_of(build_id: &[u8]) -> Option<String> {
+    /// The debug id of a build id: its first 16 bytes as a UUID, of ELF with the first three fields in little-endian order.
+    pub(super) fn debug_id_of(kind: &str, build_id: &[u8]) -> Option<String> {
         if build_id.is_empty() {
             return None;
         }
         let mut bytes = [0; 16];
         bytes.iter_mut().zip(build_id).for_each(|(to, from)| *to = *from);
-        Some(uuid::Uuid::from_bytes_le(bytes).to_string())
+        let id = match kind {
+            "mach-o" => uuid::Uuid::from_bytes(bytes),
+            _ => uuid::Uuid::from_bytes_le(bytes),
+        };
+        Some(id.to_string())
     }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_debug_id_swaps_the_first_three_fields() {
+    fn a_debug_id_swaps_the_first_three_fields_but_of_mach_o() {
         let build_id = [0xf1, 0xc3, 0xbc, 0xc0, 0x27, 0x98, 0x65, 0xfe, 0x30, 0x58];
-        let debug_id = super::Image::debug_id_of(&build_id);
+        let debug_id = super::Image::debug_id_of("elf", &build_id);
         assert_eq!(debug_id.as_deref(), Some("c0bcc3f1-9827-fe65-3058-000000000000"));
-        assert_eq!(super::Image::debug_id_of(&[]), None);
+        let debug_id = super::Image::debug_id_of("mach-o", &build_id);
+        assert_eq!(debug_id.as_deref(), Some("f1c3bcc0-2798-65fe-3058-000000000000"));
+        assert_eq!(super::Image::debug_id_of("elf", &[]), None);
     }
 }

@@ -2,11 +2,12 @@
 
 use super::decode::decode;
 use super::geometry::{Geometry, read_at, read_geometry};
-use super::record::Record;
+use super::record::{Record, RecordOutcome};
 use super::slot;
 use super::writer::is_alive;
-use crate::file::FileError;
+use crate::file::{FileError, ReportFile, Size};
 use crate::layout::{COUNTERS, Counters, FIRST_SLOT, PAYLOAD, SlotState};
+use crate::ring::Owner;
 use core::mem::offset_of;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -54,6 +55,30 @@ impl Report {
             report.add_slot(index, &bytes);
         }
         report.records.sort_by_key(|record| record.sequence);
+        Ok(report)
+    }
+
+    /// Reads the file like [`open`](Self::open), and frees the slots of what was read, damaged records included: what a
+    /// program does at its start with what its last run has left, before it starts to watch. Freezes that still go on in
+    /// another process stay.
+    ///
+    /// # Errors
+    /// Besides those of [`open`](Self::open): a monitor writes to the file.
+    pub fn take(path: &Path) -> Result<Self, FileError> {
+        let owner = Owner::this_process().map_err(|error| FileError::System {
+            path: path.to_owned(),
+            action: "examine",
+            error,
+        })?;
+        // First: without a file there is nothing to take, and none is to be made.
+        Self::open(path)?;
+        let file = ReportFile::open(path, Size::default(), owner)?;
+        let report = Self::open(path)?;
+        let over = report.records.iter().filter(|record| record.outcome != RecordOutcome::Ongoing);
+        for record in over {
+            file.ring().consume(record.slot, record.sequence);
+        }
+        report.torn.iter().for_each(|torn| file.ring().clear(torn.slot));
         Ok(report)
     }
 

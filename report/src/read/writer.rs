@@ -4,17 +4,21 @@ use crate::ring::Owner;
 
 /// Whether `owner` runs: the same boot, and a process of its id that began at the same time.
 pub(super) fn is_alive(owner: &Owner) -> bool {
-    boot_id() == Some(owner.boot_id) && start_ticks(owner.pid) == Some(owner.start_ticks)
+    boot_id().is_ok_and(|boot_id| boot_id == owner.boot_id)
+        && start_ticks(owner.pid).is_ok_and(|ticks| ticks == Some(owner.start_ticks))
 }
 
-fn boot_id() -> Option<[u8; 16]> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    uuid::Uuid::try_parse(text.trim()).ok().map(uuid::Uuid::into_bytes)
+fn boot_id() -> std::io::Result<[u8; 16]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    uuid::Uuid::try_parse(text.trim()).map(uuid::Uuid::into_bytes).map_err(std::io::Error::other)
 }
 
 /// Field 22 of `/proc/<pid>/stat`; none for a zombie, which writes no more.
-fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+fn start_ticks(pid: u32) -> std::io::Result<Option<u64>> {
+    Ok(parse_start_ticks(&std::fs::read(format!("/proc/{pid}/stat"))?))
+}
+
+fn parse_start_ticks(stat: &[u8]) -> Option<u64> {
     let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
     let mut fields = stat[after_name..].split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
     let state = fields.next()?;
@@ -28,12 +32,14 @@ impl Owner {
     /// This process.
     ///
     /// # Errors
-    /// `/proc` is not mounted.
+    /// `/proc` is not mounted, or cannot be read.
     pub fn this_process() -> std::io::Result<Self> {
-        let unreadable = || std::io::Error::other("/proc cannot be read; is it mounted?");
+        let failed = |error: std::io::Error| {
+            std::io::Error::new(error.kind(), format!("/proc cannot be read: {error}"))
+        };
         let pid = std::process::id();
-        let start_ticks = start_ticks(pid).ok_or_else(unreadable)?;
-        Ok(Self { pid, start_ticks, boot_id: boot_id().ok_or_else(unreadable)? })
+        let start_ticks = start_ticks(pid).map_err(failed)?.unwrap_or(0);
+        Ok(Self { pid, start_ticks, boot_id: boot_id().map_err(failed)? })
     }
 }
 

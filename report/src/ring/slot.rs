@@ -148,6 +148,15 @@ impl Ring {
         })
     }
 
+    /// Frees a slot whatever it holds: a record that is too damaged to be told by its number.
+    pub fn clear(&self, index: usize) {
+        if index < self.slots {
+            self.hide_payload(index);
+            self.slot_word(index, offset_of!(SlotHeader, state))
+                .store(SlotState::Consumed as u32, Ordering::Release);
+        }
+    }
+
     fn claim(&self) -> Result<Slot, RingError> {
         let claim = |index: usize, from: SlotState| {
             let state = self.slot_word(index, offset_of!(SlotHeader, state));

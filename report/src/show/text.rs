@@ -124,11 +124,12 @@ fn write_freeze(out: &mut dyn Write, record: &Record) -> Result<()> {
         out,
         "Time Held",
         format_args!(
-            "watched thread {}, longest {}, all {} in {} threads",
+            "watched thread {}, longest {}, all {} in {} thread{}",
             duration(held),
             duration(times.held_longest_ns),
             duration(times.held_total_ns),
-            record.threads.len()
+            record.threads.len(),
+            if record.threads.len() == 1 { "" } else { "s" }
         ),
     )?;
     field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))?;
@@ -210,7 +211,7 @@ fn write_thread_notes(out: &mut dyn Write, thread: &Thread) -> Result<()> {
 fn write_frame(out: &mut dyn Write, record: &Record, number: u64, frame: &Frame) -> Result<()> {
     let image = record.image(frame);
     let name = image.map_or("???", Image::name);
-    write!(out, "{number:<4}{:<35} {:#018x} ", Clean(name), frame.address)?;
+    write!(out, "{number:<3} {:<35} {:#018x} ", Clean(name), frame.address)?;
     match (&frame.symbol, image) {
         (Some(symbol), _) => writeln!(out, "{} + {}", Clean(&symbol.name), symbol.offset),
         (None, Some(image)) => {

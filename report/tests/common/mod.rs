@@ -48,6 +48,7 @@ pub(crate) struct Captured {
 }
 
 /// All threads of this process.
+#[inline(never)]
 pub(crate) fn capture() -> Captured {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -232,7 +232,8 @@ impl ImageTable {
         Some(span)
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Forgets all images.
+    pub fn clear(&mut self) {
         (self.count, self.bytes_used, self.dropped) = (0, 0, 0);
         self.version = self.version.wrapping_add(1);
     }

@@ -50,6 +50,15 @@ pub struct SavedRule {
 
 static_assertions::const_assert!(size_of::<Rule>() <= 36);
 
+impl SavedRule {
+    /// x86_64: only `pushed` bytes lie between the stack pointer and the return address. Read from the instructions,
+    /// which is as good as tables.
+    pub(crate) const fn above_stack_pointer(pushed: u8) -> Self {
+        let cfa_offset = pushed as i32 + 8;
+        Self { cfa_offset, cfa_register: 7, return_place: 1, trust: Trust::Cfi, places: [0; FOLLOWED] }
+    }
+}
+
 impl Rule {
     /// The rule that a row comes down to; none if it needs more: expressions, other registers, a signal's frame.
     ///

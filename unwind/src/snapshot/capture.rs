@@ -148,15 +148,13 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
         let ids = self.ids.get(..listed.min(THREADS)).unwrap_or(&[]);
         let main = ThreadId(sys::getpid());
         let first = options.first.unwrap_or(main);
-        let rank = |thread: &ThreadId| {
-            u8::from(*thread != first).saturating_add(u8::from(*thread != first && *thread != main))
-        };
-        for wanted in 0..=2 {
-            for thread in ids.iter().filter(|t| rank(t) == wanted && !options.exclude.contains(t)) {
-                if let Some(slot) = self.threads.get_mut(self.head.threads) {
-                    *slot = ThreadCapture { thread: *thread, ..ThreadCapture::EMPTY };
-                    self.head.threads = self.head.threads.saturating_add(1);
-                }
+        let others = ids.iter().copied().filter(|thread| *thread != first && *thread != main);
+        // The first is listed even if it has ended: its place must not go to another one.
+        let leading = [first, main].into_iter().take(if first == main { 1 } else { 2 });
+        for thread in leading.chain(others).filter(|thread| !options.exclude.contains(thread)) {
+            if let Some(slot) = self.threads.get_mut(self.head.threads) {
+                *slot = ThreadCapture { thread, ..ThreadCapture::EMPTY };
+                self.head.threads = self.head.threads.saturating_add(1);
             }
         }
         Ok(())

@@ -96,3 +96,6 @@ impl Site<'_> {
         look_ahead(memory, self.architecture, &Position { pc: self.address.raw(), function, body })
     }
 }
+
+#[cfg(test)]
+mod tests;

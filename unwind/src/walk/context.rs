@@ -1,10 +1,11 @@
 //! Finding the rule of an address: kept, from the tables, or by the frame pointer.
 
 use super::signal::is_signal_return;
+use super::stub::pushed_by_stub;
 use super::{StopReason, compact, without_tables};
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
-use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError};
+use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError, SavedRule};
 use crate::tables::cfi::{RowContext, TableError, Tables};
 use freezeframe_arch::{Architecture, Registers};
 
@@ -124,7 +125,15 @@ impl<T: Memory> Finder<'_, T> {
                 if is_signal_return(&mut memory, architecture, address.raw()) {
                     return Ok(Found::SignalReturn);
                 }
-                let found = without_tables::look_up(&mut memory, architecture, address);
+                // No call returns into a stub.
+                let pushed = match address {
+                    FrameAddress::ReturnAddress(_) => None,
+                    _ => pushed_by_stub(&mut memory, architecture, lookup),
+                };
+                let found = match pushed {
+                    Some(bytes) => Found::Rule(Rule::Saved(SavedRule::above_stack_pointer(bytes))),
+                    None => without_tables::look_up(&mut memory, architecture, address),
+                };
                 if let Found::Rule(rule) = found {
                     rules.insert(address, rule);
                 }

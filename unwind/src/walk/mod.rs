@@ -8,6 +8,9 @@ mod registers;
 mod repeat;
 mod signal;
 mod stop;
+mod stub;
+#[cfg(test)]
+mod tests;
 mod walker;
 mod without_tables;
 

@@ -86,15 +86,18 @@ impl<'a, T: Memory> Walker<'a, T> {
     fn step<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(StopReason::Limit)?;
         let callee = self.registers.sp();
+        // Stopped at an instruction, not at a call.
         let stands = !matches!(self.address, FrameAddress::ReturnAddress(_));
         let (raw, trust) = self.leave(memory)?;
         let address = raw.with(self.pac.strip(raw.raw()));
-        if !self.finder.is_code(address) {
-            return Err(StopReason::NotCode(address.raw()));
+        if let FrameAddress::ReturnAddress(pc) = address
+            && !self.finder.is_code(address)
+        {
+            return Err(StopReason::NotCode(pc));
         }
         let sp = self.registers.sp();
         match address {
-            // Where a signal interrupted can be on another stack.
+            // Where a signal interrupted can be on another stack, and anywhere: the fault may be a call to no code.
             FrameAddress::SignalReturn(_) => {}
             // A leaf of arm64 need not have moved the stack pointer. Its return address may even be where it stands: at
             // its beginning, called by the last instruction of the function before it, which gets nothing back.
@@ -113,7 +116,7 @@ impl<'a, T: Memory> Walker<'a, T> {
         let registers = &mut self.registers;
         let found = match self.finder.find(registers.architecture(), self.address) {
             Ok(found) => found,
-            Err(stop) if matches!(self.address, FrameAddress::InstructionPointer(_)) => {
+            Err(stop) if !matches!(self.address, FrameAddress::ReturnAddress(_)) => {
                 return self.leave_what_is_no_code(memory, stop);
             }
             Err(stop) => return Err(stop),

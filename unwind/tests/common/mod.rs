@@ -165,3 +165,48 @@ pub(crate) fn recurse(depth: u64, stop: &AtomicBool, turns: &AtomicU64) -> u64 {
 pub(crate) fn is_in(pc: u64, function: usize) -> bool {
     (function as u64..function as u64 + 512).contains(&pc)
 }
+
+/// Calls [`interrupted`], which raises a signal whose handler, [`handler`], parks: on an alternate stack, or on the
+/// thread's own.
+pub(crate) fn in_a_handler(alternate: bool) -> Target {
+    let target = start("handles", move |stop, turns| {
+        STOP.store(std::ptr::from_ref(stop).cast_mut(), Ordering::SeqCst);
+        let mut stack = vec![0u8; 64 << 10];
+        // SAFETY: the alternate stack outlives its use, and the handler touches an atomic that outlives the thread.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = if alternate { libc::SA_ONSTACK } else { 0 };
+            assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+            let (sp, size) = (stack.as_mut_ptr().cast(), stack.len());
+            let new = libc::stack_t { ss_sp: sp, ss_flags: 0, ss_size: size };
+            let mut old: libc::stack_t = std::mem::zeroed();
+            assert_eq!(libc::sigaltstack(&new, &mut old), 0);
+            interrupted(turns);
+            assert_eq!(libc::sigaltstack(&old, std::ptr::null_mut()), 0);
+        }
+    });
+    while target.turns.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    asleep(target.id);
+    target
+}
+
+static STOP: std::sync::atomic::AtomicPtr<AtomicBool> =
+    std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+
+#[inline(never)]
+pub(crate) fn interrupted(turns: &AtomicU64) {
+    turns.store(1, Ordering::Relaxed);
+    // SAFETY: a signal that has a handler.
+    unsafe { libc::raise(libc::SIGUSR2) };
+    black_box(());
+}
+
+pub(crate) extern "C" fn handler(_: i32) {
+    // SAFETY: set before the signal was raised; the flag lives as long as the thread.
+    while !unsafe { &*STOP.load(Ordering::SeqCst) }.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -354,7 +354,8 @@ impl Ahead {
         Some(rule)
     }
 
-    /// The rule now, if the frame pointer is still to be set: it will point to the record, below the CFA.
+    /// The rule now, if the frame pointer is still to be set: it will point to the record, right below the CFA as Apple's
+    /// compilers have it (GCC puts arm64's at the bottom of the frame).
     ///
     /// Where frame pointers are optional the same instruction can compute some address: unless the table speaks of a
     /// frame pointer, the caller's must be seen to be saved there. On arm64, where they are not, it was saved already.

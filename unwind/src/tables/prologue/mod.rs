@@ -57,7 +57,7 @@ pub enum Found {
 /// The rule that is right at an instruction, for a thread that stands there: not for a frame that has called another.
 ///
 /// # Signal safety
-/// Safe if `memory` is: a bounded number of instructions are read.
+/// Safe if `memory` is: a bounded number of instructions are read. About 6 KiB of stack.
 ///
 /// ```
 /// use freezeframe_arch::Architecture;
