@@ -103,9 +103,7 @@ impl<T: Memory> Finder<'_, T> {
                     rules.insert(address, rule);
                     return Ok(Found::Rule(rule));
                 }
-                compact::Way::Unknown => {
-                    return Ok(without_tables::look_up(&mut memory, architecture, address));
-                }
+                compact::Way::Unknown => return Ok(Found::Rule(Rule::FramePointer)),
                 compact::Way::Row => {}
             }
             return Ok(by_row(rules, rows.latest(), address));
