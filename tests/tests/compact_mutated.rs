@@ -47,7 +47,8 @@ fn section() -> Vec<u8> {
 }
 
 fn table(bytes: &[u8]) -> CompactTable {
-    CompactTable { section: Range { start: SECTION, end: SECTION + bytes.len() as u64 }, image: IMAGE }
+    let section = Range { start: SECTION, end: SECTION + bytes.len() as u64 };
+    CompactTable { section, image: IMAGE, text: Range::default() }
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Program<'_> {
     }
 
     fn table(&self) -> CompactTable {
-        CompactTable { section: self.image.unwind_info, image: self.image.range.start }
+        CompactTable { section: self.image.unwind_info, image: self.image.range.start, text: self.image.text }
     }
 
     /// As the walk does for a thread that stands at `pc`.

@@ -12,6 +12,8 @@ use std::ops::AddAssign;
 /// Walks by tables that began at one instruction and were wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
+    /// The executable's name.
+    pub program: String,
     /// The function that the instruction is in.
     pub function: String,
     /// Where in it.
@@ -26,8 +28,8 @@ pub struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, offset, code, count, first } = self;
-        write!(f, "{count} at {function}+{offset:#x} ({code}): {first}")
+        let Self { program, function, offset, code, count, first } = self;
+        write!(f, "{count} at {function}+{offset:#x} ({code}) of {program}: {first}")
     }
 }
 
@@ -70,6 +72,7 @@ impl Tally {
         match known {
             Some(mismatch) => mismatch.count += 1,
             None => self.mismatches.push(Mismatch {
+                program: program.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
                 function: function.to_owned(),
                 offset,
                 code: code_text(program, pc),

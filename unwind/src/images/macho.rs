@@ -37,6 +37,7 @@ type Commands = Window<512>;
 
 type Name = [u8; 16];
 const TEXT: Name = *b"__TEXT\0\0\0\0\0\0\0\0\0\0";
+const TEXT_SECTION: Name = *b"__text\0\0\0\0\0\0\0\0\0\0";
 const UNWIND_INFO: Name = *b"__unwind_info\0\0\0";
 const EH_FRAME: Name = *b"__eh_frame\0\0\0\0\0\0";
 
@@ -80,6 +81,7 @@ pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Ima
                 let Ok((name, segment, addresses)) = section else { return };
                 let inside = text.start <= addresses.start && addresses.end <= text.end;
                 match name {
+                    TEXT_SECTION if segment == TEXT && inside => found.text = slid(addresses),
                     UNWIND_INFO if segment == TEXT && inside => found.unwind_info = slid(addresses),
                     EH_FRAME if segment == TEXT && inside => found.eh_frame = slid(addresses),
                     _ => {}

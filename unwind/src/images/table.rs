@@ -61,6 +61,8 @@ pub struct Image {
     pub slide: u64,
     /// The index of its unwind tables, `PT_GNU_EH_FRAME`; empty if it has none.
     pub eh_frame_hdr: Range,
+    /// Its section `__text`, of Mach-O: the code of its functions, without stubs. Empty if that is not known.
+    pub text: Range,
     /// Its section `__unwind_info`, of Mach-O; empty if it has none.
     pub unwind_info: Range,
     /// Its section `__eh_frame`, of Mach-O; empty if it has none, or if that is not known.
@@ -79,6 +81,7 @@ impl Image {
         range: Range { start: 0, end: 0 },
         slide: 0,
         eh_frame_hdr: Range { start: 0, end: 0 },
+        text: Range { start: 0, end: 0 },
         unwind_info: Range { start: 0, end: 0 },
         eh_frame: Range { start: 0, end: 0 },
         code: [Range { start: 0, end: 0 }; MAX_CODE_RANGES],

@@ -131,6 +131,11 @@ impl SavedRule {
         self.trust
     }
 
+    /// The same rule from another source.
+    pub(crate) const fn with_trust(self, trust: Trust) -> Self {
+        Self { trust, ..self }
+    }
+
     /// Notes where a register was saved.
     pub(crate) fn save(&mut self, architecture: Architecture, register: u16, place: Place) {
         let index = followed(architecture).iter().position(|other| *other == register);

@@ -33,7 +33,7 @@ pub(super) fn look_up<M: Memory>(
     section: Range,
     rows: &mut RowContext,
 ) -> Way {
-    let table = CompactTable { section, image: image.range.start };
+    let table = CompactTable { section, image: image.range.start, text: image.text };
     let site = Site { architecture, address, image };
     match table.find(memory, address.lookup()) {
         Ok(function) => site.in_function(memory, &function, rows),

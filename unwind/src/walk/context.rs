@@ -2,7 +2,7 @@
 
 use super::signal::is_signal_return;
 use super::stub::pushed_by_stub;
-use super::{StopReason, compact};
+use super::{StopReason, compact, without_tables};
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
 use crate::rule::{CfiCaller, FrameAddress, KnownRegisters, Row, Rule, RuleCache, RuleError, SavedRule};
@@ -44,6 +44,8 @@ pub(super) enum Found {
     Rule(Rule),
     /// A row that needs more than a kept rule can hold: [`Finder::apply_row`] is next.
     Row,
+    /// Neither tables nor instructions can be read.
+    Nothing,
     /// A signal handler returns there; there are no tables for it.
     SignalReturn,
 }
@@ -126,13 +128,17 @@ impl<T: Memory> Finder<'_, T> {
                     FrameAddress::ReturnAddress(_) => None,
                     _ => pushed_by_stub(&mut memory, architecture, lookup),
                 };
-                let rule = pushed
-                    .map_or(Rule::FramePointer, |bytes| Rule::Saved(SavedRule::above_stack_pointer(bytes)));
-                rules.insert(address, rule);
-                return Ok(Found::Rule(rule));
+                let found = match pushed {
+                    Some(bytes) => Found::Rule(Rule::Saved(SavedRule::above_stack_pointer(bytes))),
+                    None => without_tables::look_up(&mut memory, architecture, address),
+                };
+                if let Found::Rule(rule) = found {
+                    rules.insert(address, rule);
+                }
+                return Ok(found);
             }
             // Damaged, or with something that is not understood. Not kept: it may have been unreadable for a moment.
-            Err(_) => return Ok(Found::Rule(Rule::FramePointer)),
+            Err(_) => return Ok(without_tables::look_up(&mut memory, architecture, address)),
         }
         Ok(by_row(rules, rows.latest(), address))
     }

@@ -12,6 +12,7 @@ mod stub;
 #[cfg(test)]
 mod tests;
 mod walker;
+mod without_tables;
 
 pub use backtrace::{Backtrace, Depth, Frame, Summary};
 pub use context::WalkContext;

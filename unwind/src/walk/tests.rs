@@ -113,7 +113,10 @@ fn a_leaf_of_arm64_that_a_signal_interrupted_has_its_caller_in_the_link_register
     let mut handler = RegistersArm64 { pc: CALLER, sp: STACK, ..Default::default() };
     handler.x[29] = STACK;
     let words = signalled(5000, &registers);
-    let (frames, _) = callers(Registers::Arm64(handler), &image(&restorer), &stack(&words));
+    let mut image = image(&restorer);
+    let ret = 0xd65f_03c0u32;
+    image[0x600..0x604].copy_from_slice(&ret.to_le_bytes());
+    let (frames, _) = callers(Registers::Arm64(handler), &image, &stack(&words));
     let expected = [
         (FrameAddress::ReturnAddress(IMAGE + 0x500), STACK + 16, Trust::FramePointer),
         (FrameAddress::SignalReturn(IMAGE + 0x600), interrupted, Trust::Context),

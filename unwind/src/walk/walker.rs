@@ -134,7 +134,7 @@ impl<'a, T: Memory> Walker<'a, T> {
                 // Behind code without tables not every register is known; the frame pointer is. A null one is no end
                 // here: the tables know of a caller.
                 Err(RuleError::UnknownRegister(_)) => {
-                    self.leave_without_tables(memory).map_err(|stop| match stop {
+                    self.leave_by_frame_pointer(memory).map_err(|stop| match stop {
                         StopReason::EndOfStack => StopReason::NoRule(self.address.raw()),
                         stop => stop,
                     })
@@ -142,7 +142,8 @@ impl<'a, T: Memory> Walker<'a, T> {
                 Err(error) => Err(stop(error, self.address)),
             },
             Found::Rule(Rule::End) => Err(StopReason::EndOfStack),
-            Found::Rule(Rule::FramePointer) => self.leave_without_tables(memory),
+            Found::Rule(Rule::FramePointer) => self.leave_by_frame_pointer(memory),
+            Found::Nothing => self.leave_by_registers(memory),
             Found::Row => {
                 let (values, known) = registers.fetch(memory);
                 let caller = self.finder.apply_row(memory, &values, known);
@@ -165,13 +166,10 @@ impl<'a, T: Memory> Walker<'a, T> {
         }
     }
 
-    /// Code without tables: by the frame pointer. On arm64 the innermost function may not have made its frame record
-    /// yet, or make none: then its caller is in the link register. Unless that is where the thread stands: then a call has
-    /// just returned.
-    fn leave_without_tables<M: Memory>(
-        &mut self,
-        memory: &mut M,
-    ) -> Result<(FrameAddress, Trust), StopReason> {
+    /// Code of which nothing is known: by the frame pointer. On arm64 the innermost function may not have made its frame
+    /// record yet, or make none: then its caller is in the link register. Unless that is where the thread stands: then a
+    /// call has just returned.
+    fn leave_by_registers<M: Memory>(&mut self, memory: &mut M) -> Result<(FrameAddress, Trust), StopReason> {
         if let Some(lr) = self.registers.lr()
             && !matches!(self.address, FrameAddress::ReturnAddress(_))
             && self.pac.strip(lr) != self.address.raw()
@@ -185,6 +183,13 @@ impl<'a, T: Memory> Walker<'a, T> {
                 return Ok((FrameAddress::ReturnAddress(lr), Trust::LinkRegister));
             }
         }
+        self.leave_by_frame_pointer(memory)
+    }
+
+    fn leave_by_frame_pointer<M: Memory>(
+        &mut self,
+        memory: &mut M,
+    ) -> Result<(FrameAddress, Trust), StopReason> {
         let pc = self.registers.apply_frame_pointer(memory, self.high).map_err(|stop| match stop {
             StopReason::NoRule(_) => StopReason::NoRule(self.address.raw()),
             stop => stop,

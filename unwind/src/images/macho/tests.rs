@@ -71,6 +71,7 @@ fn segments_and_sections_give_the_slide_the_code_and_the_tables() {
         assert_eq!(image.slide, 0x0dea_0000);
         assert_eq!(image.range, Range { start: LOADED, end: LOADED + 0x4000 });
         assert!(image.code().eq([image.range]));
+        assert_eq!(image.text, Range { start: LOADED + 0x1000, end: LOADED + 0x1800 });
         assert_eq!(image.unwind_info, Range { start: LOADED + 0x2000, end: LOADED + 0x2100 });
         assert_eq!(image.eh_frame, Range { start: LOADED + 0x2100, end: LOADED + 0x2180 });
         assert_eq!(uuid, (0..16).collect::<Vec<u8>>());

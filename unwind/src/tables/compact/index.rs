@@ -24,8 +24,13 @@ pub(super) struct Page {
     pub(super) encodings: List,
 }
 
-/// The page for the address at `wanted` from the image's start.
-pub(super) fn find<M: Memory>(section: &mut Section<'_, M>, wanted: u32) -> Result<Page, CompactError> {
+/// The page for the address at `wanted` from the image's start. The last page goes on to `text_end`, if the mark of the
+/// table's end comes before.
+pub(super) fn find<M: Memory>(
+    section: &mut Section<'_, M>,
+    wanted: u32,
+    text_end: u32,
+) -> Result<Page, CompactError> {
     let [version, encodings, encoding_count, _, _, index, count] = section.words(0)?;
     if version != VERSION {
         return Err(CompactError::Version(version));
@@ -34,12 +39,15 @@ pub(super) fn find<M: Memory>(section: &mut Section<'_, M>, wanted: u32) -> Resu
     let index = section.list(index.into(), count, ENTRY)?;
     let not_covered = CompactError::NotCovered(wanted.into());
     let found = section.search(&index, wanted, |function| function)?.ok_or(not_covered)?;
+    let mark = count.saturating_sub(1);
+    let found = if found < mark || text_end <= wanted { found } else { mark.saturating_sub(1) };
     let next = found.saturating_add(1);
-    if next >= count {
+    if next > mark {
         return Err(not_covered);
     }
     let [start, page] = section.entry(&index, found)?;
     let [end] = section.entry(&index, next)?;
+    let end = if next == mark { end.max(text_end) } else { end };
     if wanted < start || end <= wanted {
         return Err(CompactError::Unsorted(wanted.into()));
     }

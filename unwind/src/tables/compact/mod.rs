@@ -34,6 +34,9 @@ pub struct CompactTable {
     pub section: Range,
     /// The start of the image, which functions are counted from.
     pub image: u64,
+    /// The section `__text`; empty if it is not known. Linkers that make one entry of neighbours, LLVM's and zig's among
+    /// them, may mark the end of the table before the last of these: the last entry then goes on to the end of the section.
+    pub text: Range,
 }
 
 /// What the table says of an address.
@@ -67,7 +70,7 @@ impl CompactTable {
     /// let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     /// bytes.extend(0x0400_0000u32.to_le_bytes());
     /// let section = Range { start: 0x8000, end: 0x8000 + bytes.len() as u64 };
-    /// let table = CompactTable { section, image: 0x5000_0000 };
+    /// let table = CompactTable { section, image: 0x5000_0000, text: Range::default() };
     /// let function = table.find(&mut SliceMemory::new(0x8000, &bytes), 0x5000_1010)?;
     /// assert_eq!(function.encoding, Encoding(0x0400_0000));
     /// assert_eq!(function.code, Range { start: 0x5000_1000, end: 0x5000_1040 });
@@ -77,9 +80,10 @@ impl CompactTable {
         let not_covered = CompactError::NotCovered(pc);
         let wanted = pc.checked_sub(self.image).and_then(|offset| u32::try_from(offset).ok());
         let wanted = wanted.ok_or(not_covered)?;
+        let text_end = self.text.end.saturating_sub(self.image).try_into().unwrap_or(u32::MAX);
         let mut section = Section::new(memory, self.section);
-        let found =
-            index::find(&mut section, wanted).and_then(|page| page::find(&mut section, &page, wanted));
+        let found = index::find(&mut section, wanted, text_end)
+            .and_then(|page| page::find(&mut section, &page, wanted));
         let (start, end, encoding) = found.map_err(|error| match error {
             CompactError::NotCovered(_) => not_covered,
             CompactError::Unsorted(_) => CompactError::Unsorted(pc),

@@ -35,7 +35,7 @@ fn section() -> Vec<u8> {
 
 fn find(bytes: &[u8], offset: u64) -> Result<(u64, u64, u32), CompactError> {
     let section = Range { start: SECTION, end: SECTION + bytes.len() as u64 };
-    let table = CompactTable { section, image: IMAGE };
+    let table = CompactTable { section, image: IMAGE, text: Range::default() };
     let found = table.find(&mut SliceMemory::new(SECTION, bytes), IMAGE.wrapping_add(offset))?;
     Ok((found.code.start - IMAGE, found.code.end - IMAGE, found.encoding.0))
 }
@@ -66,6 +66,22 @@ fn addresses_before_the_first_function_and_behind_the_last_are_not_covered() {
 }
 
 #[test]
+fn the_last_function_goes_on_to_the_end_of_the_text_behind_a_mark_that_comes_too_early() {
+    let bytes = section();
+    let section = Range { start: SECTION, end: SECTION + bytes.len() as u64 };
+    let found = |end: u64, offset: u64| {
+        let table = CompactTable { section, image: IMAGE, text: Range { start: IMAGE, end: IMAGE + end } };
+        let found = table.find(&mut SliceMemory::new(SECTION, &bytes), IMAGE + offset).ok()?;
+        Some((found.code.start - IMAGE, found.code.end - IMAGE, found.encoding.0))
+    };
+    let last = |end| Some((0x2f00, end, 0x0200_4000));
+    assert_eq!([0x2fff, 0x3000, 0x32ff].map(|offset| found(0x3300, offset)), [last(0x3300); 3]);
+    assert_eq!(found(0x3300, 0x3300), None);
+    assert_eq!((found(0x2f80, 0x2fff), found(0x2f80, 0x3000)), (last(0x3000), None), "the mark is right");
+    assert_eq!(found(0x3300, 0x1080), Some((0x1080, 0x2000, 0x0300_0040)), "no other page goes on");
+}
+
+#[test]
 fn memory_that_copies_gives_what_memory_that_lends_gives() {
     struct Copies<'a>(SliceMemory<'a>);
     impl Memory for Copies<'_> {
@@ -75,7 +91,7 @@ fn memory_that_copies_gives_what_memory_that_lends_gives() {
     }
     let bytes = section();
     let section = Range { start: SECTION, end: SECTION + bytes.len() as u64 };
-    let table = CompactTable { section, image: IMAGE };
+    let table = CompactTable { section, image: IMAGE, text: Range::default() };
     for pc in (IMAGE + 0xff0..IMAGE + 0x3010).step_by(8) {
         let mut memory = SliceMemory::new(SECTION, &bytes);
         assert_eq!(table.find(&mut Copies(memory), pc), table.find(&mut memory, pc));
@@ -111,10 +127,14 @@ fn hostile_tables_end_in_errors() {
         }
     }
     let range = Range { start: SECTION, end: SECTION + 4096 };
-    let table = CompactTable { section: range, image: IMAGE };
+    let table = CompactTable { section: range, image: IMAGE, text: Range::default() };
     let found = table.find(&mut SliceMemory::new(SECTION, &good[..40]), IMAGE + 0x2000);
     assert_eq!(found, Err(CompactError::Unreadable(SECTION + 48)), "a section that is not all there");
-    let wraps = CompactTable { section: Range { start: u64::MAX - 10, end: u64::MAX }, image: 0 };
+    let wraps = CompactTable {
+        section: Range { start: u64::MAX - 10, end: u64::MAX },
+        image: 0,
+        text: Range::default(),
+    };
     assert_eq!(wraps.find(&mut SliceMemory::new(0, &[]), 0), Err(CompactError::Outside(0)));
 }
 

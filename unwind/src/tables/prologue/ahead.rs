@@ -141,6 +141,10 @@ impl Ahead {
                 step if self.apply(step, frame).is_some() => next,
                 _ => break,
             };
+            // Nothing falls out of a function: what stands at its end does not come back.
+            if at == next && next == position.function.end {
+                break;
+            }
         }
         match departure {
             Some(departure) => {
@@ -354,11 +358,12 @@ impl Ahead {
     /// compilers have it (GCC puts arm64's at the bottom of the frame).
     ///
     /// Where frame pointers are optional the same instruction can compute some address: unless the table speaks of a
-    /// frame pointer, the caller's must be seen to be saved there.
+    /// frame pointer, the caller's must be seen to be saved there. On arm64, where they are not, it was saved already.
     pub(super) fn before_frame(&self, position: &Position<'_>, frame: &Frame) -> Option<SavedRule> {
         let record = self.frame.filter(|slot| slot.base == Base::Stack)?;
         let body = position.body.filter(|body| body.cfa_register == frame.fp && !self.left);
-        if body.is_none() && self.record != Some(record) {
+        let saved_before = self.record.is_none() && self.architecture == Architecture::Arm64;
+        if body.is_none() && !saved_before && self.record != Some(record) {
             return None;
         }
         let mut rule = self.rule(record.plus(16), frame)?;

@@ -157,11 +157,11 @@ fn a_system_call_of_arm64_has_no_frame_before_or_after_the_kernel() {
             (a!(0x5400_00e3), entry),                                  // b.lo 28
             (a!(0xd503_237f), entry),                                  // pacibsp
             (a!(0xa9bf_7bfd), entry),                                  // stp x29, x30, [sp, #-16]!
-            (a!(0x9100_03fd), BODY), // mov x29, sp: what was saved where is not seen any more
-            (a!(0x9400_0010), BODY), // bl
+            (a!(0x9100_03fd), Some((31, 16, Some(-8), &[(29, -16)]))), // mov x29, sp
+            (a!(0x9400_0010), BODY),                                   // bl
             (a!(0x9100_03bf), Some((29, 16, Some(-8), &[(29, -16)]))), // mov sp, x29
             (a!(0xa8c1_7bfd), Some((31, 16, Some(-8), &[(29, -16)]))), // ldp x29, x30, [sp], #16
-            (a!(0xd65f_0fff), entry), // retab
+            (a!(0xd65f_0fff), entry),                                  // retab
         ],
     );
 }
@@ -272,6 +272,35 @@ fn code_that_goes_round_or_ends_is_the_body() {
         assert_eq!(
             look_ahead(&mut SliceMemory::new(u64::MAX - 2, &[0x90; 2]), architecture, &position),
             Found::Body
+        );
+    }
+}
+
+#[test]
+fn what_stands_behind_a_functions_end_is_not_ahead() {
+    // svc #0, and another function: ret
+    let code = [a!(0xd400_0001), a!(0xd65f_03c0)].concat();
+    let found = |end| {
+        let position = Position { pc: CODE, function: Range { start: CODE, end: CODE + end }, body: None };
+        look_ahead(&mut SliceMemory::new(CODE, &code), Architecture::Arm64, &position)
+    };
+    assert_eq!(found(4), Found::Body);
+    assert!(matches!(found(8), Found::Epilogue(_)), "as one function it would return");
+}
+
+#[test]
+fn an_indirect_tail_call_behind_any_preserved_register_is_right() {
+    for pop in [&[0x5b][..], &[0x41, 0x5e]] {
+        let (rbx, r14) = (0x0202_0400, 0x0202_0402);
+        let (encoding, register) = if pop.len() == 1 { (rbx, 3) } else { (r14, 14) };
+        check(
+            Architecture::X86_64,
+            encoding,
+            &[
+                (&[0xff, 0xd0], BODY),                              // call *%rax
+                (pop, Some((7, 16, Some(-8), &[(register, -16)]))), // pop
+                (&[0xff, 0xe1], Some((7, 8, Some(-8), &[]))),       // jmp *%rcx
+            ],
         );
     }
 }

@@ -109,10 +109,11 @@ fn is_behind<M: Memory>(memory: &mut M, pc: u64, body: &SavedRule, all: &[Loweri
     }
 }
 
-/// Whether the frame pointer was the caller's again right before the jump at `at`.
+/// Whether a register that functions preserve was popped right before the jump at `at`: the last of a frame. Pops of others
+/// are not looked for, since their bytes are usual displacements, too.
 pub(super) fn is_behind_frame<M: Memory>(memory: &mut M, at: u64) -> bool {
-    const POP_RBP: &[u8] = &[0x5d];
-    comes_before(memory, at, POP_RBP)
+    const POPS: [&[u8]; 6] = [&[0x5b], &[0x5d], &[0x41, 0x5c], &[0x41, 0x5d], &[0x41, 0x5e], &[0x41, 0x5f]];
+    POPS.iter().any(|code| comes_before(memory, at, code))
 }
 
 fn comes_before<M: Memory>(memory: &mut M, address: u64, code: &[u8]) -> bool {

@@ -226,14 +226,51 @@ fn the_first_instruction_behind_a_call_that_never_returns_may_be_where_the_call_
 }
 
 #[test]
-fn without_tables_a_link_register_that_a_call_has_just_returned_to_is_no_caller() {
+fn a_link_register_that_a_call_has_just_returned_to_is_no_caller_where_nothing_can_be_read() {
     let image = image(&cfa(31, 0), 30, &[(0x1000, 0x100, Vec::new())]);
     let at = |offset: u64| IMAGE + offset;
     let mut registers = RegistersArm64 { pc: at(0x2008), sp: STACK, ..Default::default() };
     (registers.x[29], registers.x[30]) = (STACK, at(0x2008));
-    let (frames, stop) =
-        walk(Registers::Arm64(registers), &image, &[STACK + 16, at(0x2110), 0, at(0x2210)], PacMask::NONE);
+    let code_is_missing = &image[..0x1000];
+    let (frames, stop) = walk(
+        Registers::Arm64(registers),
+        code_is_missing,
+        &[STACK + 16, at(0x2110), 0, at(0x2210)],
+        PacMask::NONE,
+    );
     let expected =
         [(at(0x2008), Trust::Context), (at(0x2110), Trust::FramePointer), (at(0x2210), Trust::FramePointer)];
     assert_eq!((frames.as_slice(), stop), (&expected[..], StopReason::EndOfStack));
+}
+
+#[test]
+fn without_tables_the_instructions_ahead_tell_a_callers_place() {
+    let mut image = image(&cfa(31, 0), 30, &[(0x1000, 0x100, Vec::new())]);
+    // stp x29, x30, [sp, #-16]!; mov x29, sp; bl; mov x0, x1; bl; ldp x29, x30, [sp], #16; ret
+    let code = [0xa9bf_7bfd, 0x9100_03fd, 0x9400_0010, 0xaa01_03e0, 0x9400_0010, 0xa8c1_7bfd, 0xd65f_03c0u32];
+    let at = |offset: u64| IMAGE + offset;
+    code.iter().zip(0x2000..).for_each(|(word, n)| {
+        let place = 0x2000 + (n - 0x2000) * 4;
+        image[place..place + 4].copy_from_slice(&word.to_le_bytes());
+    });
+    let stack = [STACK + 16, at(0x2110), 0, at(0x2210)];
+    // Where the stack and the frame pointer are at each instruction, what the link register holds, and how that is known.
+    let (before, inside) = ((STACK + 16, STACK + 16), (STACK, STACK));
+    let lines = [
+        (before, at(0x2110), Trust::LinkRegister),
+        ((STACK, STACK + 16), at(0x2110), Trust::FramePointer),
+        (inside, at(0x2110), Trust::FramePointer),
+        (inside, at(0x200c), Trust::FramePointer),
+        (inside, at(0x200c), Trust::FramePointer),
+        (inside, at(0x2014), Trust::FramePointer),
+        (before, at(0x2110), Trust::LinkRegister),
+    ];
+    for (index, ((sp, fp), lr, trust)) in lines.into_iter().enumerate() {
+        let mut registers = RegistersArm64 { pc: at(0x2000 + 4 * index as u64), sp, ..Default::default() };
+        (registers.x[29], registers.x[30]) = (fp, lr);
+        let (frames, stop) = walk(Registers::Arm64(registers), &image, &stack, PacMask::NONE);
+        let expected =
+            [(registers.pc, Trust::Context), (at(0x2110), trust), (at(0x2210), Trust::FramePointer)];
+        assert_eq!((frames.as_slice(), stop), (&expected[..], StopReason::EndOfStack), "{index}");
+    }
 }
