@@ -76,7 +76,9 @@ pub fn compact(bytes: &[u8]) {
     let code = source.bytes(length);
     let section = source.0;
     let start = IMAGE + 0x10_0000;
-    let table = CompactTable { section: Range { start, end: start + section.len() as u64 }, image: IMAGE };
+    let section_range = Range { start, end: start + section.len() as u64 };
+    let text = Range { start: IMAGE, end: IMAGE + length as u64 };
+    let table = CompactTable { section: section_range, image: IMAGE, text };
     let mut code = SliceMemory::new(IMAGE, code);
     let function = match table.find(&mut SliceMemory::new(start, section), pc) {
         Ok(function) => {
