@@ -11,6 +11,7 @@ mod stop;
 mod stub;
 #[cfg(test)]
 mod tests;
+mod to_return;
 mod walker;
 
 pub use backtrace::{Backtrace, Depth, Frame, Summary};

@@ -7,7 +7,7 @@ use super::{Frame, StopReason, Walk};
 use crate::images::ImageTable;
 use crate::memory::Memory;
 use crate::rule::{FrameAddress, KnownRegisters, Rule, RuleError, StackBounds, Trust};
-use freezeframe_arch::{PacMask, Registers};
+use freezeframe_arch::{Architecture, PacMask, Registers};
 
 /// Walks a stack by unwind tables, and by the frame pointer in code that has none.
 ///
@@ -165,7 +165,8 @@ impl<'a, T: Memory> Walker<'a, T> {
         }
     }
 
-    /// Code without tables: by the frame pointer. On arm64 the innermost function may not have made its frame record
+    /// Code without tables: by the frame pointer. But where a thread stands, the function may have none: on x86_64 the
+    /// instructions to its return may say how far above the stack pointer the return address lies. On arm64 the innermost function may not have made its frame record
     /// yet, or make none: then its caller is in the link register. Unless that is where the thread stands: then a call has
     /// just returned.
     fn leave_without_tables<M: Memory>(
@@ -185,11 +186,31 @@ impl<'a, T: Memory> Walker<'a, T> {
                 return Ok((FrameAddress::ReturnAddress(lr), Trust::LinkRegister));
             }
         }
+        if let Some(pc) = self.leave_by_the_code_to_its_return(memory) {
+            return Ok((FrameAddress::ReturnAddress(pc), Trust::Scan));
+        }
         let pc = self.registers.apply_frame_pointer(memory, self.high).map_err(|stop| match stop {
             StopReason::NoRule(_) => StopReason::NoRule(self.address.raw()),
             stop => stop,
         })?;
         Ok((FrameAddress::ReturnAddress(pc), Trust::FramePointer))
+    }
+
+    /// Only if a call was there: what is behind the child's first instructions in `clone` has no caller.
+    fn leave_by_the_code_to_its_return<M: Memory>(&mut self, memory: &mut M) -> Option<u64> {
+        if matches!(self.address, FrameAddress::ReturnAddress(_))
+            || self.registers.architecture() != Architecture::X86_64
+        {
+            return None;
+        }
+        let rule = self.finder.rule_to_return(self.address.raw())?;
+        let mut registers = self.registers.clone();
+        let pc = registers.apply_saved(memory, &rule).ok()?;
+        if registers.sp() > self.high || !self.is_caller(pc) || !self.finder.follows_call(pc) {
+            return None;
+        }
+        self.registers = registers;
+        Some(pc)
     }
 
     /// A thread that was sent to an address without code by a call through a bad pointer: the call has done nothing but
