@@ -57,6 +57,7 @@ const PROGRAMS: &[Program] = &[
     program(Compiler::C, &["-O2", "-fomit-frame-pointer", "-lm"]),
     program(Compiler::C, &["-O2", "-fno-omit-frame-pointer", "-lm"]),
     program(Compiler::C, &["-Os", "-fcf-protection=full", "-Wl,-z,lazy", "-lm"]),
+    // gcc leaves the index out of static programs: nothing in memory would say where the tables are.
     program(Compiler::C, &["-O2", "-static", "-Wl,--eh-frame-hdr", "-lm"]),
     Program { start: Start::Loader, ..program(Compiler::C, &["-O1", "-lm"]) },
     program(Compiler::Clang, &["-O2", "-lm"]),

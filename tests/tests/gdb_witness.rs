@@ -20,6 +20,11 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("tail", &["-f", "FILE"]),
     ("perl", &["-e", "sub f { my $n = shift; $n ? f($n - 1) . sqrt($n) : sprintf '%g', 1.5 } f(30) while 1"]),
     ("python3", &["-c", PYTHON]),
+    // Threads come and go: some are stopped in `clone`, or before they have done anything.
+    (
+        "python3",
+        &["-c", "import threading\nwhile 1: t = threading.Thread(target=id, args=(1,)); t.start(); t.join()"],
+    ),
     ("sort", &["-m", "/dev/urandom", "/dev/urandom"]),
     ("find", &["/proc", "/usr", "-name", "no such name", "-size", "+1G"]),
     ("dd", &["if=/dev/zero", "of=/dev/null", "bs=1000"]),

@@ -3,23 +3,6 @@
 use super::{Mismatch, Shadow};
 use freezeframe_unwind::rule::FrameAddress;
 
-/// Code for which an image has no unwind tables (which gimli confirms), by symbol or section, and why.
-pub const WITHOUT_TABLES: &[(&str, &str)] = &[
-    ("_init", INIT),
-    (".init", INIT),
-    ("_fini", INIT),
-    (".fini", INIT),
-    ("deregister_tm_clones", CRTSTUFF),
-    ("register_tm_clones", CRTSTUFF),
-    ("__do_global_dtors_aux", CRTSTUFF),
-    ("frame_dummy", CRTSTUFF),
-    (".text", CRTSTUFF),
-];
-
-const INIT: &str = "no tables: _init and _fini are assembly in crti.o, without .cfi";
-const CRTSTUFF: &str =
-    "no tables: the compiler's crtstuff.c is built without them (nameless in a stripped library)";
-
 /// By one instruction or two at either end of a function of its own: `push %rbp`, then `mov %rsp, %rbp`; `leave`, then `lea`
 /// and `ret`.
 pub(super) const REALIGNED: &str = "wrong tables: for a function that aligns its stack, gcc has rbp in memory before and after it is \

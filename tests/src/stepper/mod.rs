@@ -15,7 +15,6 @@ mod tally;
 mod truth;
 
 pub use child::{Child, Stop};
-pub use exceptions::WITHOUT_TABLES;
 pub use images::{Images, ImagesMemory, Place};
 pub use memory::{StoppedMemory, read_process};
 pub use shadow::{Entry, Instruction, Shadow};

@@ -1,6 +1,6 @@
 //! The loop: step, note, walk, compare.
 
-use super::exceptions::{PATIENCE, Pending, REALIGNED, WITHOUT_TABLES};
+use super::exceptions::{PATIENCE, Pending, REALIGNED};
 use super::{Child, Images, ImagesMemory, Instruction, Kind, Mismatch, Shadow, Stop, StoppedMemory, Tally};
 use freezeframe_arch::{PacMask, Registers, RegistersX86_64};
 use freezeframe_unwind::rule::{FrameAddress, StackBounds};
@@ -163,12 +163,6 @@ impl Stepper {
         let wrong = frames.get(mismatch.right - 1).copied().unwrap_or(registers.rip);
         let place = self.images.place(wrong);
         let name = format!("{}!{}", place.image, place.symbol);
-        let listed = WITHOUT_TABLES.iter().find(|(symbol, _)| *symbol == place.symbol);
-        if let Some((_, reason)) = listed
-            && !self.images.has_tables(wrong)
-        {
-            return self.tally.except(reason, name);
-        }
         let innermost = self.images.place(registers.rip);
         let caller_has_rbp = self.shadow.callers().next().is_some_and(|caller| caller.rbp == registers.rbp);
         if mismatch.right > 1 && caller_has_rbp && self.images.is_rbp_in_expression(registers.rip) {

@@ -53,9 +53,18 @@ static_assertions::const_assert!(size_of::<Rule>() <= 36);
 impl SavedRule {
     /// x86_64: only `pushed` bytes lie between the stack pointer and the return address. Read from the instructions,
     /// which is as good as tables.
-    pub(crate) const fn above_stack_pointer(pushed: u8) -> Self {
+    pub(crate) const fn above_stack_pointer(pushed: u16) -> Self {
         let cfa_offset = pushed as i32 + 8;
         Self { cfa_offset, cfa_register: 7, return_place: 1, trust: Trust::Cfi, places: [0; FOLLOWED] }
+    }
+
+    /// In such a rule, a register that is saved so many bytes above the stack pointer.
+    pub(crate) fn save_above_stack_pointer(&mut self, register: u16, bytes: u16) {
+        let index = followed(Architecture::X86_64).iter().position(|other| *other == register);
+        let below = self.cfa_offset.wrapping_sub(bytes.into());
+        if let Some(slot) = index.and_then(|index| self.places.get_mut(index)) {
+            *slot = place(i64::from(below).wrapping_neg()).unwrap_or(0);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::signal::is_signal_return;
 use super::stub::pushed_by_stub;
+use super::to_return::{follows_call, rule_to_return};
 use super::{StopReason, compact, without_tables};
 use crate::images::{Image, ImageTable};
 use crate::memory::{Memory, Pages};
@@ -77,6 +78,16 @@ impl<T: Memory> Finder<'_, T> {
             Some(rule) => Ok(Found::Rule(rule)),
             None => self.look_up(architecture, address),
         }
+    }
+
+    /// The rule for a thread that stands at `pc` in code without tables, by the instructions to its return (x86_64).
+    pub(super) fn rule_to_return(&mut self, pc: u64) -> Option<SavedRule> {
+        rule_to_return(&mut self.context.pages.over(&mut self.memory), pc)
+    }
+
+    /// Whether the code before `pc` is a call (x86_64).
+    pub(super) fn follows_call(&mut self, pc: u64) -> bool {
+        follows_call(&mut self.context.pages.over(&mut self.memory), pc)
     }
 
     /// Goes to the caller by the row that was found last.

@@ -11,6 +11,7 @@ mod stop;
 mod stub;
 #[cfg(test)]
 mod tests;
+mod to_return;
 mod walker;
 mod without_tables;
 

@@ -23,7 +23,7 @@ const BEFORE: u64 = 6;
 /// first: push map(%rip)       ff 35 .. .. .. ..     8
 ///        jmp *resolver(%rip)  ff 25 .. .. .. ..     16
 /// ```
-pub(super) fn pushed_by_stub<M: Memory>(memory: &mut M, architecture: Architecture, pc: u64) -> Option<u8> {
+pub(super) fn pushed_by_stub<M: Memory>(memory: &mut M, architecture: Architecture, pc: u64) -> Option<u16> {
     if architecture != Architecture::X86_64 {
         return None;
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::memory::SliceMemory;
 
-    fn pushed(code: &[u8], at: u64) -> Option<u8> {
+    fn pushed(code: &[u8], at: u64) -> Option<u16> {
         pushed_by_stub(&mut SliceMemory::new(0x1000, code), Architecture::X86_64, 0x1000 + at)
     }
 

@@ -79,6 +79,29 @@ fn a_stub_of_the_linkage_table_is_left_by_what_it_has_pushed() {
     }
 }
 
+#[test]
+fn code_without_tables_and_without_a_frame_is_left_by_what_it_pops_before_it_returns() {
+    // push %rbp; mov %rsp, %rbp; syscall; pop %rbp; ret
+    let mut image = image(&[0x55, 0x48, 0x89, 0xe5, 0x0f, 0x05, 0x5d, 0xc3]);
+    let outer = IMAGE + 0x900;
+    for behind in [CALLER, outer] {
+        image[(behind - IMAGE) as usize - 5] = 0xe8;
+    }
+    // The caller's frame record lies at 0x20, its return address behind another call.
+    let record = STACK + 0x20;
+    let ahead = (FrameAddress::ReturnAddress(CALLER), Trust::FramePointer);
+    for (offset, words) in [(0, [CALLER, 7, 7, 7, 0, outer]), (6, [record, CALLER, 7, 7, 0, outer])] {
+        let (frames, stop) = callers(x86(IMAGE + 0x500 + offset, STACK, record), &image, &stack(&words));
+        let found: Vec<_> = frames.iter().map(|(address, _, trust)| (*address, *trust)).collect();
+        assert_eq!(found, [ahead, (FrameAddress::ReturnAddress(outer), Trust::FramePointer)], "at {offset}");
+        assert_eq!(stop, StopReason::EndOfStack);
+    }
+    // No call lies before what would be the return address: so the frame pointer leads on.
+    let (frames, _) =
+        callers(x86(IMAGE + 0x500, STACK, record), &image, &stack(&[CALLER + 1, 7, 7, 7, 0, outer]));
+    assert_eq!(frames, [(FrameAddress::ReturnAddress(outer), STACK + 0x30, Trust::FramePointer)]);
+}
+
 /// A stack from a handler's frame to what a signal interrupted, whose registers `context` holds by offset.
 fn signalled(size: usize, context: &[(usize, u64)]) -> Vec<u64> {
     let mut words = std::vec![0; size / 8];

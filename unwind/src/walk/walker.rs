@@ -6,8 +6,8 @@ use super::signal::interrupted;
 use super::{Frame, StopReason, Walk};
 use crate::images::ImageTable;
 use crate::memory::Memory;
-use crate::rule::{FrameAddress, KnownRegisters, Rule, RuleError, StackBounds, Trust};
-use freezeframe_arch::{PacMask, Registers};
+use crate::rule::{FrameAddress, KnownRegisters, Rule, RuleError, SavedRule, StackBounds, Trust};
+use freezeframe_arch::{Architecture, PacMask, Registers};
 
 /// Walks a stack by unwind tables, and by the frame pointer in code that has none.
 ///
@@ -122,6 +122,15 @@ impl<'a, T: Memory> Walker<'a, T> {
             Err(stop) => return Err(stop),
         };
         match found {
+            // From the instructions ahead in code without tables: taken only if it leads to a caller.
+            Found::Rule(Rule::Saved(rule))
+                if matches!(rule.trust(), Trust::FramePointer | Trust::LinkRegister) =>
+            {
+                match self.leave_if_called(memory, &rule) {
+                    Some(pc) => Ok((FrameAddress::ReturnAddress(pc), rule.trust())),
+                    None => self.leave_code_without_tables(memory),
+                }
+            }
             Found::Rule(Rule::Saved(rule)) => match registers.apply_saved(memory, &rule) {
                 // Compact unwind information has no other way to say that a stack ends.
                 Ok(0) if rule.trust() == Trust::Compact => Err(StopReason::EndOfStack),
@@ -142,7 +151,7 @@ impl<'a, T: Memory> Walker<'a, T> {
                 Err(error) => Err(stop(error, self.address)),
             },
             Found::Rule(Rule::End) => Err(StopReason::EndOfStack),
-            Found::Rule(Rule::FramePointer) => self.leave_by_frame_pointer(memory),
+            Found::Rule(Rule::FramePointer) => self.leave_code_without_tables(memory),
             Found::Nothing => self.leave_by_registers(memory),
             Found::Row => {
                 let (values, known) = registers.fetch(memory);
@@ -184,6 +193,36 @@ impl<'a, T: Memory> Walker<'a, T> {
             }
         }
         self.leave_by_frame_pointer(memory)
+    }
+
+    /// Where a thread stands in code without tables, its function may have no frame: on x86_64 the instructions to its
+    /// return may say how far above the stack pointer the return address lies.
+    fn leave_code_without_tables<M: Memory>(
+        &mut self,
+        memory: &mut M,
+    ) -> Result<(FrameAddress, Trust), StopReason> {
+        let stands = !matches!(self.address, FrameAddress::ReturnAddress(_));
+        if stands
+            && self.registers.architecture() == Architecture::X86_64
+            && let Some(rule) = self.finder.rule_to_return(self.address.raw())
+            && let Some(pc) = self.leave_if_called(memory, &rule)
+        {
+            return Ok((FrameAddress::ReturnAddress(pc), Trust::Scan));
+        }
+        self.leave_by_frame_pointer(memory)
+    }
+
+    /// Goes to the caller by a rule that may be wrong, if a call was there: what is behind the child's first instructions
+    /// in `clone`, or a program's first ones, has no caller. Nothing changes otherwise.
+    fn leave_if_called<M: Memory>(&mut self, memory: &mut M, rule: &SavedRule) -> Option<u64> {
+        let mut registers = self.registers.clone();
+        let pc = registers.apply_saved(memory, rule).ok()?;
+        let called = registers.architecture() != Architecture::X86_64 || self.finder.follows_call(pc);
+        if registers.sp() > self.high || !self.is_caller(pc) || !called {
+            return None;
+        }
+        self.registers = registers;
+        Some(pc)
     }
 
     fn leave_by_frame_pointer<M: Memory>(
