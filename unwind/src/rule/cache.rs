@@ -27,6 +27,9 @@ struct Entry {
 static_assertions::const_assert!(size_of::<Entry>() <= 48);
 
 impl RuleCache {
+    /// How many bytes the rule of one address takes.
+    pub const ENTRY_SIZE: usize = size_of::<Entry>();
+
     /// No rules.
     pub const fn new() -> Self {
         Self { entries: [Entry { address: 0, stands: false, rule: Rule::End }; ENTRIES], version: 0 }
