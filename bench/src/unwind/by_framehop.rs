@@ -12,6 +12,7 @@ use freezeframe_arch::Registers;
 use std::hint::black_box;
 
 /// All rows of framehop's. Yields its best with its rules kept.
+#[inline(never)]
 pub(super) fn walks(table: &mut Table, start: &Start<'_>) -> Result<f64, String> {
     let may = Framehop::<MayAllocateDuringUnwind>::new(start);
     let must_not = Framehop::<MustNotAllocateDuringUnwind>::new(start);

@@ -22,6 +22,7 @@ pub(super) struct Ours {
 }
 
 /// All rows of ours.
+#[inline(never)]
 pub(super) fn walks(table: &mut Table, start: &Start<'_>, stack: SliceMemory<'_>) -> Result<Ours, String> {
     let mut context = Box::new(WalkContext::new());
     let mut buffer = vec![0; WINDOW];
