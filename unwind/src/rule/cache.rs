@@ -21,10 +21,9 @@ pub struct RuleCache {
 /// A rule and the address that it was found for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
-    /// The address that was looked up; zero, where no code is, marks an empty entry.
+    /// The address that was looked up.
     address: u64,
-    /// Whether the thread stood at that address, instead of in a call.
-    stands: bool,
+    at: At,
     pub(crate) rule: Rule,
     /// The same, if it is a usual one.
     pub(crate) usual: Option<Usual>,
@@ -32,12 +31,24 @@ pub(crate) struct Kept {
 
 static_assertions::const_assert!(size_of::<Kept>() <= 48);
 
+/// How an address was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum At {
+    /// Not at all: nothing is kept here.
+    Nowhere,
+    /// The thread stood there.
+    Instruction,
+    /// A call ended there.
+    Call,
+}
+
 impl Kept {
-    const NONE: Self = Self { address: 0, stands: false, rule: Rule::End, usual: None };
+    const NONE: Self = Self { address: 0, at: At::Nowhere, rule: Rule::End, usual: None };
 
     #[inline]
-    fn is_for(&self, lookup: u64, stands: bool) -> bool {
-        self.address == lookup && self.stands == stands
+    fn is_for(&self, lookup: u64, at: At) -> bool {
+        self.address == lookup && self.at == at
     }
 }
 
@@ -57,7 +68,7 @@ impl RuleCache {
     pub fn keep_for(&mut self, version: u32) -> bool {
         let changed = self.version != version;
         if changed {
-            self.sets.as_flattened_mut().iter_mut().for_each(|kept| kept.address = 0);
+            self.sets.as_flattened_mut().iter_mut().for_each(|kept| kept.at = At::Nowhere);
             self.version = version;
         }
         changed
@@ -72,26 +83,26 @@ impl RuleCache {
     /// The same, where it is kept.
     #[inline]
     pub(crate) fn find(&self, address: FrameAddress) -> Option<&Kept> {
-        let (lookup, stands) = (address.lookup(), stands(address));
+        let (lookup, at) = (address.lookup(), at(address));
         let [newer, older] = self.sets.get(Self::index(lookup))?;
-        if newer.is_for(lookup, stands) && lookup != 0 {
+        if newer.is_for(lookup, at) {
             return Some(newer);
         }
-        (older.is_for(lookup, stands) && lookup != 0).then_some(older)
+        (older.is_for(lookup, at)).then_some(older)
     }
 
     /// Keeps the rule of an address, in place of the older of the two that share its hash.
     pub fn insert(&mut self, architecture: Architecture, address: FrameAddress, rule: Rule) {
-        let (lookup, stands) = (address.lookup(), stands(address));
+        let (lookup, at) = (address.lookup(), at(address));
         let Some([newer, older]) = self.sets.get_mut(Self::index(lookup)) else { return };
-        if !newer.is_for(lookup, stands) {
+        if !newer.is_for(lookup, at) {
             *older = *newer;
         }
         let usual = match &rule {
             Rule::Saved(rule) => rule.usual(architecture),
             _ => None,
         };
-        *newer = Kept { address: lookup, stands, rule, usual };
+        *newer = Kept { address: lookup, at, rule, usual };
     }
 
     /// Multiplicative hashing: neighbouring addresses come to lie apart.
@@ -102,8 +113,11 @@ impl RuleCache {
 }
 
 #[inline]
-const fn stands(address: FrameAddress) -> bool {
-    !matches!(address, FrameAddress::ReturnAddress(_))
+const fn at(address: FrameAddress) -> At {
+    match address {
+        FrameAddress::InstructionPointer(_) | FrameAddress::SignalReturn(_) => At::Instruction,
+        FrameAddress::ReturnAddress(_) => At::Call,
+    }
 }
 
 impl Default for RuleCache {

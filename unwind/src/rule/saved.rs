@@ -157,6 +157,12 @@ impl SavedRule {
         self.trust
     }
 
+    /// The address of a place, which is not zero.
+    #[inline]
+    pub(crate) const fn address_of(cfa: u64, place: Place) -> u64 {
+        cfa.wrapping_sub((place as u64).wrapping_mul(8))
+    }
+
     /// The rule in short, if it is a usual one.
     pub(crate) fn usual(&self, architecture: Architecture) -> Option<Usual> {
         let (fp, sp) = match architecture {

@@ -2,7 +2,8 @@
 
 use super::{Frame, Walker};
 use crate::memory::Memory;
-use crate::rule::{Base, FrameAddress, Rule, followed_fp};
+use crate::rule::{Base, FrameAddress, Rule, SavedRule, followed_fp};
+use freezeframe_arch::Architecture;
 
 impl<T: Memory> Walker<'_, T> {
     /// Goes on while rules are kept and the frames in bounds, and returns how many frames came. At anything else it
@@ -10,7 +11,7 @@ impl<T: Memory> Walker<'_, T> {
     ///
     /// A frame record says where the next one is. So the rules need not have come from memory before the next frame is
     /// begun, as long as the processor guesses right what they will be.
-    #[inline]
+    #[inline(never)]
     pub(super) fn hurry<M: Memory>(&mut self, memory: &mut M, frames: &mut [Frame]) -> usize {
         let Self { finder, registers, pac, high, .. } = self;
         let (rules, pac, high) = (&finder.context.rules, *pac, *high);
@@ -19,27 +20,22 @@ impl<T: Memory> Walker<'_, T> {
             return 0;
         };
         let Some((mut sp, mut fp)) = registers.pointers(memory) else { return 0 };
-        let fp_index = followed_fp(registers.architecture());
-        let (mut address, mut filled) = (self.address, 0u32);
-        for slot in frames.iter_mut().take(self.steps_left as usize) {
+        let room = frames.len().min(self.steps_left as usize);
+        let mut slots = frames.get_mut(..room).unwrap_or(&mut []).iter_mut();
+        let mut address = self.address;
+        while !slots.as_slice().is_empty() {
             let (Rule::Saved(rule), Some(usual)) = (&kept.rule, kept.usual) else { break };
-            let offset = i64::from(rule.cfa_offset);
-            let below = |cfa: u64, place: u16| cfa.wrapping_sub(u64::from(place).wrapping_mul(8));
             let (cfa, caller_fp, pc) = match usual.base {
                 Base::Record => {
                     let Ok([caller_fp, pc]) = memory.read_record(fp) else { break };
-                    (fp.wrapping_add_signed(offset), caller_fp, pc)
+                    (fp.wrapping_add_signed(rule.cfa_offset.into()), caller_fp, pc)
                 }
-                base => {
-                    let start = if base == Base::StackPointer { sp } else { fp };
-                    let cfa = start.wrapping_add_signed(offset);
-                    let Some(pc) = memory.read_u64(below(cfa, rule.return_place)) else { break };
-                    let caller_fp = match rule.places.get(fp_index) {
-                        Some(0) | None => Some(fp),
-                        Some(place) => memory.read_u64(below(cfa, *place)),
-                    };
-                    let Some(caller_fp) = caller_fp else { break };
-                    (cfa, caller_fp, pc)
+                Base::FramePointer | Base::StackPointer => {
+                    let start = if usual.base == Base::StackPointer { sp } else { fp };
+                    match without_record(memory, registers.architecture(), rule, start, fp) {
+                        Some(caller) => caller,
+                        None => break,
+                    }
                 }
             };
             let caller = FrameAddress::ReturnAddress(pac.strip(pc));
@@ -47,21 +43,37 @@ impl<T: Memory> Walker<'_, T> {
             if cfa <= sp || cfa > high {
                 break;
             }
-            let mut others = usual.others;
-            while others != 0 {
-                let index = others.trailing_zeros() as usize;
-                registers.note(index, below(cfa, rule.places.get(index).copied().unwrap_or(0)));
-                others &= others.wrapping_sub(1);
+            if usual.others != 0 {
+                registers.note_saved(rule, usual.others, cfa);
             }
+            let Some(slot) = slots.next() else { break };
             *slot = Frame { address: FrameAddress::ReturnAddress(pc), sp: cfa, trust: rule.trust };
             (kept, sp, fp, address) = (next, cfa, caller_fp, caller);
-            filled = filled.wrapping_add(1);
         }
+        let filled = room.saturating_sub(slots.len());
         if filled != 0 {
             self.address = address;
-            self.steps_left = self.steps_left.saturating_sub(filled);
+            self.steps_left = self.steps_left.saturating_sub(filled as u32);
             registers.go_to(sp, fp);
         }
-        filled as usize
+        filled
+    }
+}
+
+/// The CFA, the caller's frame pointer and the return address, raw, of a frame that is found from `start`. Apart, so that
+/// the loop fits into the processor's registers.
+#[inline(never)]
+fn without_record<M: Memory>(
+    memory: &mut M,
+    architecture: Architecture,
+    rule: &SavedRule,
+    start: u64,
+    fp: u64,
+) -> Option<(u64, u64, u64)> {
+    let cfa = start.wrapping_add_signed(rule.cfa_offset.into());
+    let pc = memory.read_u64(SavedRule::address_of(cfa, rule.return_place))?;
+    match rule.places.get(followed_fp(architecture)) {
+        Some(0) | None => Some((cfa, fp, pc)),
+        Some(place) => Some((cfa, memory.read_u64(SavedRule::address_of(cfa, *place))?, pc)),
     }
 }

@@ -105,7 +105,7 @@ impl WalkRegisters {
     ) -> Result<u64, RuleError> {
         let base = self.value(memory, rule.cfa_register)?;
         let cfa = base.wrapping_add_signed(rule.cfa_offset.into());
-        let address = |place: u16| cfa.wrapping_sub(u64::from(place).wrapping_mul(8));
+        let address = |place| SavedRule::address_of(cfa, place);
         let pc = match (rule.return_place, roles(self.architecture).lr) {
             (0, Some(lr)) => self.value(memory, lr)?,
             (place, _) => {
@@ -171,22 +171,27 @@ impl WalkRegisters {
         Some((sp, self.fp(memory).ok()?))
     }
 
-    /// Goes to a caller of which these pointers are known, and what [`note`](Self::note) was told.
+    /// Goes to a caller of which these pointers are known, and what [`note_saved`](Self::note_saved) was told.
     #[inline]
     pub(super) fn go_to(&mut self, sp: u64, fp: u64) {
         self.sp = sp;
         if let Some(word) = self.words.get_mut(usize::from(roles(self.architecture).fp)) {
             *word = fp;
         }
-        self.note(followed_fp(self.architecture), 0);
+        if let Some(place) = self.places.get_mut(followed_fp(self.architecture)) {
+            *place = 0;
+        }
         self.known = self.known.and(KnownRegisters::preserved(self.architecture));
     }
 
-    /// Notes the address where a frame on the way has saved a register, by its place among [`followed`].
-    #[inline]
-    pub(super) fn note(&mut self, followed: usize, address: u64) {
-        if let Some(place) = self.places.get_mut(followed) {
-            *place = address;
+    /// Notes where a frame on the way has saved registers, other than the frame pointer: `which` has a bit for each of
+    /// [`followed`].
+    #[inline(never)]
+    pub(super) fn note_saved(&mut self, rule: &SavedRule, which: u16, cfa: u64) {
+        for (number, (to, place)) in self.places.iter_mut().zip(&rule.places).enumerate() {
+            if which.wrapping_shr(number as u32) & 1 != 0 {
+                *to = SavedRule::address_of(cfa, *place);
+            }
         }
     }
 
