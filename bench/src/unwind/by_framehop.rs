@@ -20,6 +20,8 @@ pub(super) fn walks(table: &mut Table, start: &Start<'_>) -> Result<f64, String>
     let ours = row(table, "framehop, rules kept", |pcs| may.walk(&mut kept, pcs))?;
     let theirs =
         row(table, "framehop, rules kept, never allocating", |pcs| must_not.walk(&mut kept_too, pcs))?;
+    let found = [kept.stats(), kept_too.stats()].map(|stats| 100 * stats.hits() / stats.total().max(1));
+    table.notes.push(format!("framehop found {} % and {} % of its rules kept", found[0], found[1]));
     may.first_walk(table, "framehop, a new cache each walk")?;
     must_not.first_walk(table, "framehop, a new cache each walk, never allocating")?;
     Ok(ours.min(theirs))
