@@ -48,7 +48,7 @@ pub(crate) fn check(walker: &str, pcs: &[u64]) -> Result<(), String> {
 /// The rung that holds the call which returns to `pc`.
 fn rung_before(pc: u64) -> Option<usize> {
     /// No rung's code is longer.
-    const LONGEST: u64 = 96;
+    const LONGEST: u64 = 48;
     let starts = LADDER.iter().map(|rung| *rung as *const () as u64).enumerate();
     let (number, start) = starts.filter(|(_, start)| *start < pc).max_by_key(|(_, start)| *start)?;
     (pc - start <= LONGEST).then_some(number)

@@ -4,6 +4,7 @@
 //!
 //! Exit codes: 0 all was measured, whether or not a target was met; 1 an error; 2 wrong usage.
 
+mod allocations;
 mod arguments;
 mod beacon;
 mod ladder;
@@ -11,6 +12,7 @@ mod machine;
 mod measure;
 mod posted;
 mod table;
+mod unwind;
 mod walk;
 
 use arguments::Arguments;
@@ -29,6 +31,11 @@ struct Benchmark {
 
 const BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "beacon", about: "a transition's cost on the watched thread", run: beacon::run },
+    Benchmark {
+        name: "unwind",
+        about: "a walk of the same by unwind tables, rules cached and not",
+        run: unwind::run,
+    },
     Benchmark { name: "walk", about: "a walk of 64 functions' frames", run: walk::run },
 ];
 

@@ -13,6 +13,9 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
+    /// Of what could not be measured.
+    pub(crate) const NONE: Self = Self { best_ns: f64::NAN, median_ns: f64::NAN };
+
     /// The cost of each of `parts` that one operation consists of.
     pub(crate) fn per(self, parts: usize) -> Self {
         let parts = parts as f64;

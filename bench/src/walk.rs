@@ -14,11 +14,11 @@ use std::error::Error;
 use std::hint::black_box;
 
 /// The size of a window: most stacks fit into one.
-const WINDOW: usize = 64 * 1024;
+pub(crate) const WINDOW: usize = 64 * 1024;
 /// Stack enough below the ladder for a whole window, and not so much that the lowest frames lie outside it.
 const BELOW: usize = WINDOW - 8 * 1024;
-const DEPTH: Depth = Depth { innermost: 192, outermost: 64 };
-const FRAMES: usize = DEPTH.innermost + DEPTH.outermost;
+pub(crate) const DEPTH: Depth = Depth { innermost: 192, outermost: 64 };
+pub(crate) const FRAMES: usize = DEPTH.innermost + DEPTH.outermost;
 
 pub(crate) fn run() -> Result<Table, Box<dyn Error>> {
     let images = images()?;
@@ -40,7 +40,7 @@ pub(crate) fn run() -> Result<Table, Box<dyn Error>> {
 
 /// In a frame of its own, which is gone by the time of the walks: the table passes over the stack.
 #[inline(never)]
-fn images() -> Result<Box<ImageTable>, ImagesError> {
+pub(crate) fn images() -> Result<Box<ImageTable>, ImagesError> {
     let mut images = Box::new(ImageTable::new());
     images.refresh()?;
     Ok(images)
@@ -76,7 +76,7 @@ fn large_stack(table: &mut Table, images: &ImageTable) -> Result<f64, String> {
 }
 
 /// What a capture knows of the main thread's stack.
-fn bounds(registers: &Registers, images: &ImageTable) -> StackBounds {
+pub(crate) fn bounds(registers: &Registers, images: &ImageTable) -> StackBounds {
     let (low, main) = (registers.sp(), images.main_stack());
     if main.contains(low) { StackBounds { low, high: main.end } } else { StackBounds::above(low) }
 }
@@ -174,7 +174,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Adds a row for a walk that saw `pcs`, if the ladder is there.
-fn row(table: &mut Table, name: &str, pcs: &[u64], cost: Cost) -> Result<f64, String> {
+pub(crate) fn row(table: &mut Table, name: &str, pcs: &[u64], cost: Cost) -> Result<f64, String> {
     ladder::check(name, pcs)?;
     Ok(table.row(name, Some(pcs.len()), cost.per(pcs.len())))
 }
@@ -218,7 +218,7 @@ fn unchecked(table: &mut Table, fp: u64, foot: u64) -> Result<f64, String> {
 }
 
 /// `_Unwind_Backtrace`, which is what the `backtrace` crate calls.
-fn libgcc(table: &mut Table) -> Result<f64, String> {
+pub(crate) fn libgcc(table: &mut Table) -> Result<f64, String> {
     let mut pcs = Vec::new();
     backtrace::trace(|frame| {
         pcs.push(frame.ip() as u64);

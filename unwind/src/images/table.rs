@@ -18,6 +18,7 @@ pub struct Range {
 
 impl Range {
     /// Whether `address` lies inside.
+    #[inline]
     pub const fn contains(self, address: u64) -> bool {
         self.start <= address && address < self.end
     }
@@ -167,6 +168,7 @@ impl ImageTable {
     ///
     /// # Signal safety
     /// Safe, as is every method of this type.
+    #[inline]
     pub fn images(&self) -> &[Image] {
         self.images.get(..self.count).unwrap_or(&[])
     }
@@ -177,6 +179,7 @@ impl ImageTable {
     }
 
     /// The image that `address` lies in, and its index.
+    #[inline]
     pub fn find(&self, address: u64) -> Option<(usize, &Image)> {
         let images = self.images();
         let index = images.partition_point(|image| image.range.start <= address).checked_sub(1)?;

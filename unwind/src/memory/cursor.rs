@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         Ok(*field)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn u8(&mut self) -> Result<u8, CutShort> {
         let (byte, rest) = self.bytes.split_first().ok_or(CutShort)?;
         self.bytes = rest;
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// An unsigned LEB128 number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn uleb(&mut self) -> Result<u64, CutShort> {
         match self.u8()? {
             byte @ ..0x80 => Ok(u64::from(byte)),

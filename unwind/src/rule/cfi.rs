@@ -127,7 +127,7 @@ impl Row {
     /// assert_eq!((caller.return_address, caller.registers.sp()), (Some(0x1234), 0x7008));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn apply<M: Memory, T: Memory>(
         &self,
         memory: &mut M,
@@ -165,7 +165,7 @@ impl Row {
     }
 
     /// Fills in the caller's words, which hold the callee's.
-    #[inline]
+    #[inline(always)]
     fn fill<M: Memory, T: Memory>(
         &self,
         memories: &mut Memories<'_, M, T>,
@@ -210,7 +210,7 @@ impl Row {
         Ok(Found { cfa, return_address, known: known.without(roles.flags) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn return_address_value<M: Memory, T: Memory>(
         &self,
         memories: &mut Memories<'_, M, T>,
@@ -235,7 +235,7 @@ struct Found {
 }
 
 impl Found {
-    #[inline]
+    #[inline(always)]
     fn into_caller(self, row: &Row, registers: Registers) -> CfiCaller {
         let Self { cfa, return_address, known } = self;
         CfiCaller { registers, known, cfa, return_address, sign: row.sign(), signal_frame: row.signal_frame }
@@ -286,7 +286,7 @@ impl Callee<'_> {
     }
 
     /// The value of `register` in the caller; none if it is undefined.
-    #[inline]
+    #[inline(always)]
     fn value<M: Memory, T: Memory>(
         self,
         memories: &mut Memories<'_, M, T>,

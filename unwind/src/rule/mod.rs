@@ -20,4 +20,4 @@ pub use row::{CfaRule, RegisterRule, ReturnAddressSign, Row};
 pub use saved::{Rule, SavedRule};
 
 pub(crate) use row::RowState;
-pub(crate) use saved::{FOLLOWED, followed};
+pub(crate) use saved::{Base, FOLLOWED, Usual, followed, followed_fp};

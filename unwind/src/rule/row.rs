@@ -110,7 +110,7 @@ impl RowState {
         (self.cfa, self.sign, self.specified) = (CfaRule::Unspecified, ReturnAddressSign::Plain, 0);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn copy_from(&mut self, other: &Self) {
         (self.cfa, self.sign, self.specified) = (other.cfa, other.sign, other.specified);
         for slot in Bits(other.specified) {

@@ -13,6 +13,11 @@ pub(crate) const fn followed(architecture: Architecture) -> &'static [u16] {
     }
 }
 
+/// The place of the frame pointer among [`followed`].
+pub(crate) const fn followed_fp(architecture: Architecture) -> usize {
+    followed(architecture).len().saturating_sub(1)
+}
+
 /// How many registers any architecture follows.
 pub(crate) const FOLLOWED: usize = 11;
 
@@ -49,6 +54,27 @@ pub struct SavedRule {
 }
 
 static_assertions::const_assert!(size_of::<Rule>() <= 36);
+
+/// A rule as a walk in a hurry wants it: the return address is on the stack, and the frame is found by the stack pointer
+/// or the frame pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Usual {
+    pub(crate) base: Base,
+    /// Which registers of [`followed`] were saved, but for the frame pointer: a bit each.
+    pub(crate) others: u16,
+}
+
+/// What the frame is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Base {
+    /// The frame pointer, which points to a frame record: `(fp, pc) = (*fp, *(fp + 8))`.
+    Record,
+    /// The frame pointer.
+    FramePointer,
+    /// The stack pointer.
+    StackPointer,
+}
 
 impl SavedRule {
     /// x86_64: only `pushed` bytes lie between the stack pointer and the return address. Read from the instructions,
@@ -145,6 +171,33 @@ impl SavedRule {
         Self { trust, ..self }
     }
 
+    /// The address of a place, which is not zero.
+    #[inline]
+    pub(crate) const fn address_of(cfa: u64, place: Place) -> u64 {
+        cfa.wrapping_sub((place as u64).wrapping_mul(8))
+    }
+
+    /// The rule in short, if it is a usual one.
+    pub(crate) fn usual(&self, architecture: Architecture) -> Option<Usual> {
+        let (fp, sp) = match architecture {
+            Architecture::X86_64 => (6, 7),
+            Architecture::Arm64 => (29, 31),
+        };
+        let index = followed_fp(architecture);
+        let fp_place = self.places.get(index).copied()?;
+        let record = i32::from(fp_place).wrapping_mul(8) == self.cfa_offset
+            && self.return_place.checked_add(1) == Some(fp_place);
+        let base = match self.cfa_register {
+            register if register == fp && record => Base::Record,
+            register if register == fp => Base::FramePointer,
+            register if register == sp => Base::StackPointer,
+            _ => return None,
+        };
+        let saved = self.places.iter().enumerate().filter(|(other, place)| *other != index && **place != 0);
+        let others = saved.fold(0u16, |bits, (other, _)| bits | 1u16.wrapping_shl(other as u32));
+        (self.return_place != 0).then_some(Usual { base, others })
+    }
+
     /// Notes where a register was saved.
     pub(crate) fn save(&mut self, architecture: Architecture, register: u16, place: Place) {
         let index = followed(architecture).iter().position(|other| *other == register);
@@ -210,6 +263,27 @@ mod tests {
             panic!()
         };
         assert_eq!((rule.return_place, rule.places[0], rule.places[10]), (3, 2, 4));
+    }
+
+    #[test]
+    fn a_usual_rule_is_told_by_what_the_frame_is_found_by() {
+        let usual = |register, offset, return_place, fp_place, rbx_place| {
+            let mut rule = SavedRule::new(Trust::Cfi, register, offset);
+            rule.return_place = return_place;
+            rule.save(Architecture::X86_64, 6, fp_place);
+            rule.save(Architecture::X86_64, 3, rbx_place);
+            rule.usual(Architecture::X86_64).map(|usual| (usual.base, usual.others))
+        };
+        assert_eq!(usual(6, 16, 1, 2, 0), Some((Base::Record, 0)));
+        assert_eq!(usual(6, 16, 1, 2, 3), Some((Base::Record, 1)));
+        assert_eq!(usual(6, 32, 1, 4, 0), Some((Base::FramePointer, 0)), "not next to each other");
+        assert_eq!(
+            usual(6, 24, 1, 2, 0),
+            Some((Base::FramePointer, 0)),
+            "the record is not where fp points to"
+        );
+        assert_eq!(usual(7, 16, 1, 0, 2), Some((Base::StackPointer, 1)));
+        assert_eq!((usual(7, 16, 0, 0, 0), usual(10, 16, 1, 0, 0)), (None, None));
     }
 
     #[test]

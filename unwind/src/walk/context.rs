@@ -14,7 +14,7 @@ use freezeframe_arch::{Architecture, Registers};
 /// each thread that walks. What is learned stays for later walks, while the images stay the same.
 #[derive(Debug)]
 pub struct WalkContext {
-    rules: RuleCache,
+    pub(super) rules: RuleCache,
     rows: RowContext,
     pages: Pages,
 }
@@ -64,7 +64,7 @@ impl<T: Memory> Finder<'_, T> {
     #[inline]
     pub(super) fn is_code(&self, address: FrameAddress) -> bool {
         // What has a rule was code when it was found.
-        self.context.rules.get(address).is_some() || self.images.is_code(address.lookup())
+        self.context.rules.find(address).is_some() || self.images.is_code(address.lookup())
     }
 
     /// The way from `address`, which is stripped, to its caller.
@@ -111,7 +111,7 @@ impl<T: Memory> Finder<'_, T> {
         if let Some(section) = image.unwind_info.if_any() {
             match compact::look_up(&mut memory, architecture, address, image, section, rows) {
                 compact::Way::Rule(rule) => {
-                    rules.insert(address, rule);
+                    rules.insert(architecture, address, rule);
                     return Ok(Found::Rule(rule));
                 }
                 compact::Way::Unknown => return Ok(Found::Rule(Rule::FramePointer)),
@@ -144,7 +144,7 @@ impl<T: Memory> Finder<'_, T> {
                     None => without_tables::look_up(&mut memory, architecture, address),
                 };
                 if let Found::Rule(rule) = found {
-                    rules.insert(address, rule);
+                    rules.insert(architecture, address, rule);
                 }
                 return Ok(found);
             }
@@ -157,9 +157,10 @@ impl<T: Memory> Finder<'_, T> {
 
 /// Keeps the rule of a row, if it comes down to one.
 fn by_row(rules: &mut RuleCache, row: &Row, address: FrameAddress) -> Found {
+    let architecture = row.architecture();
     match Rule::from_row(row) {
         Some(rule) => {
-            rules.insert(address, rule);
+            rules.insert(architecture, address, rule);
             Found::Rule(rule)
         }
         None => Found::Row,

@@ -4,6 +4,7 @@ mod backtrace;
 mod compact;
 mod context;
 mod frame_pointers;
+mod hurry;
 mod registers;
 mod repeat;
 mod signal;

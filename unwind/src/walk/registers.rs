@@ -2,7 +2,9 @@
 
 use super::StopReason;
 use crate::memory::Memory;
-use crate::rule::{FOLLOWED, FramePointer, KnownRegisters, RuleError, SavedRule, StackBounds, followed};
+use crate::rule::{
+    FOLLOWED, FramePointer, KnownRegisters, RuleError, SavedRule, StackBounds, followed, followed_fp,
+};
 use freezeframe_arch::{Architecture, Registers, RegistersArm64, RegistersX86_64};
 
 /// A register file of which the preserved registers may still lie where frames have saved them.
@@ -37,6 +39,7 @@ const fn roles(architecture: Architecture) -> Roles {
 }
 
 impl WalkRegisters {
+    #[inline]
     pub(super) fn new(registers: &Registers) -> Self {
         let mut new = Self {
             architecture: registers.architecture(),
@@ -50,6 +53,7 @@ impl WalkRegisters {
     }
 
     /// Every register anew.
+    #[inline]
     pub(super) fn set(&mut self, registers: &Registers, known: KnownRegisters) {
         registers.copy_words(&mut self.words);
         (self.places, self.known, self.sp) = ([0; FOLLOWED], known, registers.sp());
@@ -70,6 +74,7 @@ impl WalkRegisters {
     }
 
     /// The frame pointer, if it is known and can be fetched.
+    #[inline]
     pub(super) fn fp<M: Memory>(&self, memory: &mut M) -> Result<u64, RuleError> {
         self.value(memory, roles(self.architecture).fp)
     }
@@ -100,7 +105,7 @@ impl WalkRegisters {
     ) -> Result<u64, RuleError> {
         let base = self.value(memory, rule.cfa_register)?;
         let cfa = base.wrapping_add_signed(rule.cfa_offset.into());
-        let address = |place: u16| cfa.wrapping_sub(u64::from(place).wrapping_mul(8));
+        let address = |place| SavedRule::address_of(cfa, place);
         let pc = match (rule.return_place, roles(self.architecture).lr) {
             (0, Some(lr)) => self.value(memory, lr)?,
             (place, _) => {
@@ -157,6 +162,37 @@ impl WalkRegisters {
     pub(super) fn pop(&mut self) {
         self.sp = self.sp.wrapping_add(8);
         self.known = self.known.and(KnownRegisters::preserved(self.architecture));
+    }
+
+    /// The stack pointer and the frame pointer, if both are known and at hand.
+    #[inline]
+    pub(super) fn pointers<M: Memory>(&self, memory: &mut M) -> Option<(u64, u64)> {
+        let sp = self.known.contains(roles(self.architecture).sp).then_some(self.sp)?;
+        Some((sp, self.fp(memory).ok()?))
+    }
+
+    /// Goes to a caller of which these pointers are known, and what [`note_saved`](Self::note_saved) was told.
+    #[inline]
+    pub(super) fn go_to(&mut self, sp: u64, fp: u64) {
+        self.sp = sp;
+        if let Some(word) = self.words.get_mut(usize::from(roles(self.architecture).fp)) {
+            *word = fp;
+        }
+        if let Some(place) = self.places.get_mut(followed_fp(self.architecture)) {
+            *place = 0;
+        }
+        self.known = self.known.and(KnownRegisters::preserved(self.architecture));
+    }
+
+    /// Notes where a frame on the way has saved registers, other than the frame pointer: `which` has a bit for each of
+    /// [`followed`].
+    #[inline(never)]
+    pub(super) fn note_saved(&mut self, rule: &SavedRule, which: u16, cfa: u64) {
+        for (number, (to, place)) in self.places.iter_mut().zip(&rule.places).enumerate() {
+            if which.wrapping_shr(number as u32) & 1 != 0 {
+                *to = SavedRule::address_of(cfa, *place);
+            }
+        }
     }
 
     /// All registers as values, and which of them are known: what could not be fetched is not.

@@ -41,15 +41,15 @@ use freezeframe_arch::{Architecture, PacMask, Registers};
 /// ```
 #[derive(Debug)]
 pub struct Walker<'a, T> {
-    finder: Finder<'a, T>,
-    pac: PacMask,
-    high: u64,
-    registers: WalkRegisters,
+    pub(super) finder: Finder<'a, T>,
+    pub(super) pac: PacMask,
+    pub(super) high: u64,
+    pub(super) registers: WalkRegisters,
     /// The frame that the walk has come to, stripped; its caller is next.
-    address: FrameAddress,
+    pub(super) address: FrameAddress,
     started: bool,
     ended: Option<StopReason>,
-    steps_left: u32,
+    pub(super) steps_left: u32,
 }
 
 /// No real stack has more frames: 16 MiB of the smallest possible ones.
@@ -61,6 +61,7 @@ impl<'a, T: Memory> Walker<'a, T> {
     ///
     /// # Signal safety
     /// Safe if `tables` is.
+    #[inline]
     pub fn new(
         registers: &Registers,
         bounds: StackBounds,
@@ -279,6 +280,18 @@ impl<T: Memory> Walk for Walker<'_, T> {
             self.ended = Some(stop);
         }
         result
+    }
+
+    fn fill<M: Memory>(&mut self, memory: &mut M, frames: &mut [Frame]) -> (usize, Result<(), StopReason>) {
+        let mut filled = 0usize;
+        while let Some([slot, rest @ ..]) = frames.get_mut(filled..) {
+            match self.next(memory) {
+                Ok(frame) => *slot = frame,
+                Err(stop) => return (filled, Err(stop)),
+            }
+            filled = filled.saturating_add(1).saturating_add(self.hurry(memory, rest));
+        }
+        (filled, Ok(()))
     }
 }
 

@@ -59,23 +59,35 @@ pub(super) fn find<M: Memory, const N: usize>(
     if count > section.end.saturating_sub(table) / ENTRY {
         return Err(TableError::HeaderCount(count));
     }
-    search(memory, section.start, table, count, pc)
+    if let Some(lent) = memory.bytes(table) {
+        let (entries, _) = lent.as_chunks();
+        let word = |index: u64| entries.get(usize::try_from(index).ok()?).copied().map(u64::from_le_bytes);
+        return search(section.start, table, count, pc, word);
+    }
+    let word = |index| memory.read_u64(entry_address(table, index));
+    search(section.start, table, count, pc, word)
 }
 
 /// Narrows the table down to one entry, the last whose code starts at or before `pc`: to a quarter at a time while it is
 /// large, since three independent reads take hardly longer than one, then to a half.
+///
+/// `word` is the entry of an index, as one number.
 #[inline]
-fn search<M: Memory>(
-    memory: &mut M,
+fn search(
     section: u64,
     table: u64,
     count: u64,
     pc: u64,
+    mut word: impl FnMut(u64) -> Option<u64>,
 ) -> Result<Found, TableError> {
+    let mut entry = |index| match word(index) {
+        Some(word) => Ok((word as i32, (word >> 32) as i32)),
+        None => Err(TableError::Unreadable(entry_address(table, index))),
+    };
     let wanted = pc.wrapping_sub(section) as i64;
     let mut first = 0u64;
     let mut left = count;
-    let mut reaches = |index: u64| entry(memory, table, index).map(|(code, _)| i64::from(code) <= wanted);
+    let mut reaches = |index: u64| entry(index).map(|(code, _)| i64::from(code) <= wanted);
     while left > 3 {
         let quarter = left / 4;
         let [one, two, three] = [1u64, 2, 3].map(|n| first.wrapping_add(quarter.wrapping_mul(n)));
@@ -95,19 +107,17 @@ fn search<M: Memory>(
     if count == 0 {
         return Err(TableError::NoEntry(pc));
     }
-    let (code, fde) = entry(memory, table, first)?;
+    let (code, fde) = entry(first)?;
     if i64::from(code) > wanted {
         return Err(TableError::NoEntry(pc));
     }
     Ok(Found::Fde(section.wrapping_add_signed(fde.into())))
 }
 
-/// An entry, in bytes from the section's start. `index` is below the count that was checked, so nothing overflows.
+/// `index` is below the count that was checked, so nothing overflows.
 #[inline]
-fn entry<M: Memory>(memory: &mut M, table: u64, index: u64) -> Result<(i32, i32), TableError> {
-    let address = table.wrapping_add(index.wrapping_mul(ENTRY));
-    let word = memory.read_u64(address).ok_or(TableError::Unreadable(address))?;
-    Ok((word as i32, (word >> 32) as i32))
+const fn entry_address(table: u64, index: u64) -> u64 {
+    table.wrapping_add(index.wrapping_mul(ENTRY))
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl Pointer {
 }
 
 /// A number in the format of this encoding, without what it is relative to.
-#[inline]
+#[inline(always)]
 pub(super) fn number(cursor: &mut Cursor<'_>, encoding: u8) -> Result<u64, TableError> {
     let number: Result<u64, CutShort> = match encoding & FORMAT {
         SDATA4 => cursor.u32().map(|n| n as i32 as u64),

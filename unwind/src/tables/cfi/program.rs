@@ -78,7 +78,7 @@ impl RowContext {
     }
 
     /// Makes the row for `pc`, which lies in the FDE's code.
-    #[inline]
+    #[inline(always)]
     pub(super) fn execute<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -119,7 +119,7 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     /// Executes instructions up to the end, or up to the row that `pc` is in.
-    #[inline]
+    #[inline(always)]
     fn run<M: Memory, const N: usize>(
         &mut self,
         memory: &mut M,
@@ -156,7 +156,7 @@ impl Machine<'_> {
     }
 
     /// Executes one instruction in the row that begins at `location`. An address is where it says that the next begins.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, cursor: &mut Cursor<'_>, location: u64) -> Result<Option<u64>, TableError> {
         let code = cursor.u8()?;
         let low = code & 0x3f;
@@ -244,7 +244,7 @@ impl Machine<'_> {
     }
 
     /// The address `delta` units of code on.
-    #[inline]
+    #[inline(always)]
     fn moved(&self, code: u8, location: u64, delta: u64) -> Result<u64, TableError> {
         if self.initial.is_none() {
             return Err(TableError::Misplaced(code.into()));
@@ -275,7 +275,7 @@ impl Machine<'_> {
         offset.wrapping_mul(self.cie.data_factor)
     }
 
-    #[inline]
+    #[inline(always)]
     fn set(&mut self, register: u64, rule: RegisterRule) {
         if let Some(slot) = self.row.slot(register) {
             self.row.state.set(slot, rule);
@@ -283,7 +283,7 @@ impl Machine<'_> {
     }
 
     /// Changes the register or the offset of a CFA that has both.
-    #[inline]
+    #[inline(always)]
     fn redefine_cfa(&mut self, code: u8, to: Option<u16>, by: Option<i64>) -> Result<(), TableError> {
         let CfaRule::RegisterOffset { register, offset } = &mut self.row.state.cfa else {
             return Err(TableError::Misplaced(code.into()));
@@ -328,7 +328,7 @@ impl Machine<'_> {
 }
 
 /// A register number that a rule refers to.
-#[inline]
+#[inline(always)]
 fn register(cursor: &mut Cursor<'_>) -> Result<u16, TableError> {
     let number = cursor.uleb()?;
     u16::try_from(number).map_err(|_| TableError::RegisterNumber(number))

@@ -89,21 +89,32 @@ fn walk(registers: Registers, image: &[u8], stack: &[u64], pac: PacMask) -> (Vec
     assert_eq!(images.add(&mut tables, IMAGE, b"image"), Some(Range { start: IMAGE, end: IMAGE + 0x3000 }));
     let mut context = Box::new(WalkContext::new());
     let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let mut results = (0..2).map(|_| {
-        let bounds = StackBounds::above(registers.sp());
+    let bounds = StackBounds::above(registers.sp());
+    let mut one_by_one = || {
         let mut walker = Walker::new(&registers, bounds, pac, &images, tables, &mut context);
         let mut memory = SliceMemory::new(STACK, &bytes);
         let mut frames = Vec::new();
         loop {
             match walker.next(&mut memory) {
-                Ok(frame) => frames.push((frame.address.raw(), frame.trust)),
+                Ok(frame) => frames.push(frame),
                 Err(stop) => break (frames, stop),
             }
         }
-    });
-    let (first, second) = (results.next(), results.next());
+    };
+    let (first, second) = (one_by_one(), one_by_one());
     assert_eq!(first, second, "by rules that are kept as by those that are looked up");
-    first.unwrap()
+    let (frames, stop) = first;
+    for room in 0..=frames.len() + 1 {
+        let mut walker = Walker::new(&registers, bounds, pac, &images, tables, &mut context);
+        let mut memory = SliceMemory::new(STACK, &bytes);
+        let mut filled = std::vec![Frame::EMPTY; room];
+        let (count, result) = walker.fill(&mut memory, &mut filled);
+        assert_eq!(filled[..count], frames[..room.min(frames.len())], "many at once as one by one");
+        assert_eq!(result.err(), (room > frames.len()).then_some(stop));
+        let next = frames.get(room).copied().ok_or(stop);
+        assert_eq!(walker.next(&mut memory), next, "and from there on");
+    }
+    (frames.iter().map(|frame| (frame.address.raw(), frame.trust)).collect(), stop)
 }
 
 /// x86_64: a leaf with a frame of 24 bytes, a caller by rbx, which the leaf's caller has saved, and the end.
