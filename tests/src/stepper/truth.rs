@@ -4,7 +4,7 @@ use super::exceptions::{PATIENCE, Pending, REALIGNED};
 use super::{Child, Images, ImagesMemory, Instruction, Kind, Mismatch, Shadow, Stop, StoppedMemory, Tally};
 use freezeframe_arch::{PacMask, Registers, RegistersX86_64};
 use freezeframe_unwind::rule::{FrameAddress, StackBounds};
-use freezeframe_unwind::walk::{FramePointerWalker, StopReason, Walk, WalkContext, Walker};
+use freezeframe_unwind::walk::{Frame, FramePointerWalker, StopReason, Walk, WalkContext, Walker};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -230,12 +230,41 @@ fn walker<'a>(
     Walker::new(&registers, bounds, PacMask::NONE, &images.table, images.memory(), context)
 }
 
+/// How many frames are asked for at once.
+const BLOCK: usize = 24;
+
+/// The frames of a walk, taken as a capture takes them: many at once.
+struct Frames<W> {
+    walker: W,
+    frames: [Frame; BLOCK],
+    at: usize,
+    filled: usize,
+    stop: Option<StopReason>,
+}
+
+impl<W: Walk> Frames<W> {
+    fn next(&mut self, memory: &mut StoppedMemory) -> Result<Frame, StopReason> {
+        if self.at == self.filled && self.stop.is_none() {
+            let (filled, result) = self.walker.fill(memory, &mut self.frames);
+            (self.at, self.filled, self.stop) = (0, filled, result.err());
+        }
+        match (self.frames[..self.filled].get(self.at), self.stop) {
+            (Some(frame), _) => {
+                self.at += 1;
+                Ok(*frame)
+            }
+            (None, stop) => Err(stop.unwrap_or(StopReason::Limit)),
+        }
+    }
+}
+
 /// Compares a walk with the shadow call stack. If all callers are the same, why the walk ended, and how many frames it had.
 fn same_callers(
-    mut walker: impl Walk,
+    walker: impl Walk,
     memory: &mut StoppedMemory,
     shadow: &Shadow,
 ) -> Result<(StopReason, usize), Mismatch> {
+    let mut walker = Frames { walker, frames: [Frame::EMPTY; BLOCK], at: 0, filled: 0, stop: None };
     let _ = walker.next(memory);
     let mut right = 1;
     let differ = |kind, right, detail| Err(Mismatch { kind, right, detail });
