@@ -55,15 +55,18 @@ fn turns(beacon: &Beacon, count: u32) {
     }
 }
 
+/// Does not return before `done`: however long a stalled machine takes to notice.
 #[inline(never)]
-fn freeze_outer(duration: Duration) {
-    freeze_inner(duration);
+fn freeze_outer(done: &dyn Fn() -> bool) {
+    freeze_inner(done);
     std::hint::black_box(());
 }
 
 #[inline(never)]
-fn freeze_inner(duration: Duration) {
-    std::thread::sleep(duration);
+fn freeze_inner(done: &dyn Fn() -> bool) {
+    while !done() {
+        std::thread::sleep(Duration::from_millis(400));
+    }
     std::hint::black_box(());
 }
 
@@ -89,7 +92,7 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
     beacon.transition(Activity::Entry);
     turns(&beacon, 20);
     let begun = Instant::now();
-    freeze_outer(Duration::from_millis(700));
+    freeze_outer(&|| monitor.statistics().freezes == 1 && begun.elapsed() > Duration::from_millis(700));
     let lasted = begun.elapsed();
     turns(&beacon, 100);
     let statistics = monitor.statistics();
@@ -373,8 +376,11 @@ fn an_unanswered_ping_is_a_freeze_and_late_answers_do_not_disturb_the_next_round
         // Healthy rounds in between.
         std::thread::sleep(Duration::from_millis(200));
         let before = monitor.statistics().freezes;
-        send.send(Box::new(|| freeze_outer(Duration::from_millis(600)))).unwrap();
+        let noticed = Arc::new(AtomicBool::new(false));
+        let done = noticed.clone();
+        send.send(Box::new(move || freeze_outer(&|| done.load(Ordering::SeqCst)))).unwrap();
         wait_for("the freeze", || monitor.statistics().freezes > before);
+        noticed.store(true, Ordering::SeqCst);
         wait_for("its end", || {
             Report::open(&path).unwrap().records.iter().all(|r| r.outcome == RecordOutcome::Recovered)
         });
@@ -396,7 +402,7 @@ fn an_unanswered_ping_is_a_freeze_and_late_answers_do_not_disturb_the_next_round
             (thread.0 as u32, "ping-loop")
         );
         let lasted = record.duration_ns / 1_000_000;
-        assert!((250..=5_000).contains(&lasted), "{lasted} ms");
+        assert!((250..=60_000).contains(&lasted), "{lasted} ms");
     }
 }
 
