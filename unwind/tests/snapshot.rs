@@ -7,12 +7,12 @@ use common::{
     Target, deaf, deep, handler, in_a_handler, interrupted, is_in, parked, recurse, spin_inner, spin_outer,
     spinning, turn,
 };
-use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::images::{ImageKind, ImageTable};
 use freezeframe_unwind::rule::{FrameAddress, Trust};
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
 use freezeframe_unwind::suspend::SuspendError;
 use freezeframe_unwind::threads::{ThreadId, current};
-use freezeframe_unwind::walk::{Depth, StopReason};
+use freezeframe_unwind::walk::{Depth, Frame, StopReason};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 struct Storage {
@@ -46,7 +46,9 @@ fn find(storage: &Storage, id: ThreadId) -> (ThreadCapture, Vec<u64>) {
     let thread = *view.threads.iter().find(|thread| thread.thread == id).expect("the thread is listed");
     let frames = view.frames(&thread);
     assert_eq!(frames.first().map(|frame| frame.trust), Some(Trust::Context));
-    assert!(frames.windows(2).all(|pair| pair[0].sp < pair[1].sp), "stack pointers ascend");
+    // A leaf of arm64 has not moved it.
+    let ascend = |pair: &[Frame]| pair[0].sp < pair[1].sp;
+    assert!(frames.get(1..).unwrap_or(&[]).windows(2).all(ascend), "stack pointers ascend");
     (thread, frames.iter().map(|frame| frame.address.lookup()).collect())
 }
 
@@ -172,6 +174,12 @@ fn a_first_thread_that_has_ended_keeps_its_place() {
 #[test]
 fn a_stack_goes_on_beneath_a_signal_handler_on_whichever_stack_that_runs() {
     let (_turn, suspender) = turn();
+    // On arm64 a handler returns through the vDSO; qemu-user has none, and returns through a page that is no code of the
+    // program's.
+    if cfg!(target_arch = "aarch64") && !storage().images.images().iter().any(|i| i.kind == ImageKind::Vdso) {
+        println!("skipped: there is no vDSO here, so it is an emulator's page that handlers return to");
+        return;
+    }
     for alternate in [false, true] {
         let target = in_a_handler(alternate);
         let mut storage = storage();
