@@ -86,7 +86,7 @@ pub struct SlotHeader {
     pub valid_bytes: u32,
     /// The record's number: one more for each record of the file.
     pub sequence: u64,
-    /// When the process that wrote began, in clock ticks since the boot (field 22 of `/proc/…/stat`).
+    /// When the process that wrote began, in its system's unit: see [`Owner`](crate::ring::Owner).
     pub start_ticks: u64,
     /// The boot in which it ran.
     pub boot_id: [u8; 16],
