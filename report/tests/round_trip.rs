@@ -266,15 +266,15 @@ fn holes_of_a_copied_file_are_filled_before_it_is_written_to() {
     file.ring().write(&record(&captured, 1, 100_000)).unwrap();
     drop(file);
     let before = std::fs::read(&path).unwrap();
+    let size = before.len() as u64;
+    // The last slot is empty: cut off and lengthened again, it is a hole that reads the same.
     let sparse = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-    let last = u64::from(SMALL.stride) * 3 + 8192;
-    if rustix::fs::fallocate(&sparse, punch, last, SMALL.stride.into()).is_err() {
+    sparse.set_len(size - u64::from(SMALL.stride)).unwrap();
+    sparse.set_len(size).unwrap();
+    if std::fs::metadata(&path).unwrap().blocks() * 512 >= size {
         println!("skipped: no holes can be made here");
         return;
     }
-    let size = before.len() as u64;
-    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 < size);
     drop(ReportFile::open(&path, SMALL, owner()).unwrap());
     assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= size);
     assert_eq!(std::fs::read(&path).unwrap(), before);
