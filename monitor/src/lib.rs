@@ -47,6 +47,7 @@ pub use activity::Activity;
 pub use builder::{Builder, StartError};
 pub use detect::{Detector, Next, Reading, Step, Threshold, Verdict};
 pub use freeze::{Freeze, Phase};
+pub use freezeframe_report::encode::AppState;
 pub use monitor::{Monitor, Pause, Statistics};
 pub use semaphore::Semaphore;
 pub use watch::{Beacon, Ping, PingTarget};
