@@ -14,7 +14,7 @@ pub const REGISTER_WORDS: usize = 34;
 mod routines {
     unsafe extern "C" {
         pub(super) fn freezeframe_capture_registers(out: *mut u64);
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", target_os = "android"))]
         pub(super) fn freezeframe_signal_return();
     }
 }
@@ -39,7 +39,7 @@ pub fn capture_registers(out: &mut [u64; REGISTER_WORDS]) {
 ///
 /// # Signal safety
 /// Safe: an address constant.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn signal_return() -> usize {
     routines::freezeframe_signal_return as *const () as usize
 }
