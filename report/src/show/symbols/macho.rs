@@ -55,7 +55,7 @@ fn parts(file: &[u8]) -> Vec<Range<usize>> {
     }
     match MachOFatFile64::parse(file) {
         Ok(fat) => ranges(fat.arches()),
-        Err(_) => vec![0..file.len()],
+        Err(_) => std::iter::once(0..file.len()).collect(),
     }
 }
 
