@@ -59,7 +59,11 @@ fn in_another_observer_after_waiting() {
     stage.after(0.02, |_| {});
     stage.once_at(0, Activity::AfterWaiting, |stage| stage.freeze());
     stage.run_until_stopped();
-    assert_eq!(stage.around(), (Activity::BeforeWaiting, Activity::AfterWaiting), "a last observer is misled");
+    assert_eq!(
+        stage.around(),
+        (Activity::BeforeWaiting, Activity::AfterWaiting),
+        "a last observer is misled"
+    );
     stage.was_seen_after("AfterWaiting");
 }
 

@@ -131,6 +131,11 @@ impl Stage {
         self.statistics().freezes
     }
 
+    /// Freezes that are in the file: their stacks have been taken.
+    fn recorded(&self) -> usize {
+        Report::open(&self.file).map_or(0, |report| report.records.len())
+    }
+
     /// Does not return until the monitor has noticed, or a minute has passed. The loop is stopped a little later.
     #[inline(never)]
     pub(crate) fn freeze(self: &Rc<Self>) {
@@ -140,9 +145,9 @@ impl Stage {
     /// The same, doing something all the while.
     #[inline(never)]
     pub(crate) fn freeze_doing(self: &Rc<Self>, something: impl Fn()) {
-        let (before, begun) = (self.freezes(), Instant::now());
+        let (before, begun) = (self.recorded(), Instant::now());
         self.push(Step::Begins);
-        while self.freezes() == before && begun.elapsed() < Duration::from_secs(60) {
+        while self.recorded() == before && begun.elapsed() < Duration::from_secs(60) {
             something();
         }
         self.push(Step::Ends);
@@ -161,9 +166,10 @@ impl Stage {
         self.log.borrow_mut().push(step);
     }
 
-    /// The log so far; it begins anew.
-    pub(crate) fn log(&self) -> Vec<Step> {
-        self.log.take()
+    /// The activities seen so far; the log begins anew.
+    pub(crate) fn activities(&self) -> Vec<Activity> {
+        let activity = |step| if let Step::Saw(activity) = step { Some(activity) } else { None };
+        self.log.take().into_iter().filter_map(activity).collect()
     }
 
     /// Runs the loop in the default mode until it is stopped.
@@ -271,7 +277,11 @@ pub(crate) fn observer(
     activities: Activity,
     action: impl Fn(Activity) + 'static,
 ) -> CFRetained<CFRunLoopObserver> {
-    unsafe extern "C-unwind" fn call(_: *mut CFRunLoopObserver, activity: CFRunLoopActivity, info: *mut c_void) {
+    unsafe extern "C-unwind" fn call(
+        _: *mut CFRunLoopObserver,
+        activity: CFRunLoopActivity,
+        info: *mut c_void,
+    ) {
         // SAFETY: the box below.
         (unsafe { &*info.cast::<OnActivity>() })(activity);
     }

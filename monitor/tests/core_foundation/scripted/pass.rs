@@ -1,6 +1,6 @@
 //! A run, pass by pass. Nothing is locked during a callback.
 
-use super::objects::{CFAbsoluteTimeGetCurrent, Held, Object};
+use super::objects::{CFAbsoluteTimeGetCurrent, Object};
 use super::run_loop::{Loop, State, current};
 use objc2_core_foundation::{CFRunLoopActivity, CFRunLoopRunResult, CFTimeInterval};
 use std::ptr::from_ref;
@@ -14,7 +14,7 @@ extern "C-unwind" fn CFRunLoopRunInMode(
     return_after_source: u8,
 ) -> CFRunLoopRunResult {
     let object = current();
-    let run = Run { object: object.clone(), run_loop: object.run_loop(), mode: mode.name() };
+    let run = Run { run_loop: object.run_loop(), mode: mode.name() };
     if run.is_empty() {
         return CFRunLoopRunResult::Finished;
     }
@@ -27,7 +27,6 @@ extern "C-unwind" fn CFRunLoopRunInMode(
 }
 
 struct Run<'a> {
-    object: Held,
     run_loop: &'a Loop,
     mode: &'a str,
 }
