@@ -51,6 +51,7 @@ pub use builder::{Builder, StartError};
 pub use core_foundation::RunLoop;
 pub use detect::{Detector, Next, Reading, Step, Threshold, Verdict};
 pub use freeze::{Freeze, Phase};
+pub use freezeframe_report::encode::AppState;
 pub use monitor::{Monitor, Pause, Statistics};
 pub use semaphore::Semaphore;
 pub use watch::{Beacon, Ping, PingTarget};

@@ -6,9 +6,9 @@ mod linux;
 mod mach;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) use linux::now;
+pub(crate) use linux::{continuous, now};
 #[cfg(target_vendor = "apple")]
-pub(crate) use mach::now;
+pub(crate) use mach::{continuous, now};
 
 /// Now by the wall clock, since 1970.
 pub(crate) fn wall() -> u64 {

@@ -39,6 +39,7 @@ const fn held_codes(held: Held) -> (u8, u8, u64) {
         Held::Signal { held_ns } => (1, 0, held_ns),
         Held::Torn => (2, 0, 0),
         Held::Itself => (3, 0, 0),
+        Held::Mach { held_ns } => (4, 0, held_ns),
     }
 }
 
@@ -65,6 +66,7 @@ pub(super) fn write_record(w: &mut Writer<'_>, context: &Context<'_>) {
     w.bytes(&about.boot_id);
     w.u64(snapshot.pac.bits());
     w.string(about.component.as_bytes());
+    w.u64(about.continuous_ns);
 }
 
 pub(super) fn write_process(w: &mut Writer<'_>, process: &Process<'_>) {
@@ -77,6 +79,10 @@ pub(super) fn write_process(w: &mut Writer<'_>, process: &Process<'_>) {
     w.string(process.parent_name);
     w.string(process.app.as_bytes());
     w.string(process.version.as_bytes());
+    w.u8(process.app_state as u8);
+    w.u8(u8::from(process.translated));
+    w.u64(process.cpu_ns);
+    w.u64(process.footprint_bytes);
 }
 
 pub(super) fn write_system(w: &mut Writer<'_>, system: &System<'_>) {
@@ -85,6 +91,8 @@ pub(super) fn write_system(w: &mut Writer<'_>, system: &System<'_>) {
     w.string(system.os);
     w.string(system.kernel);
     w.string(system.model);
+    w.string(system.build);
+    w.u64(system.memory_bytes);
 }
 
 /// Frames of another thread that come before its registers.
@@ -111,11 +119,10 @@ pub(super) fn write_thread(
 ) {
     let start = w.used();
     let facts = &thread.facts;
-    let main = thread.thread.0 as u32 == context.about.process.pid;
     let (held, error, held_ns) = held_codes(thread.held);
     w.u32(thread.thread.0 as u32);
     w.u8(if first { flags::FIRST } else { 0 }
-        | if main { flags::MAIN } else { 0 }
+        | if thread.main { flags::MAIN } else { 0 }
         | if thread.moved { flags::MOVED } else { 0 });
     w.u8(facts.state as u8);
     w.u8(held);
@@ -194,6 +201,10 @@ pub(super) fn write_images(w: &mut Writer<'_>, context: &Context<'_>, left: &mut
     let start = w.used();
     let count_at = w.used();
     w.u32(0);
+    // Before anything is taken back: that would forget that not even this had room.
+    if !w.fits() {
+        return;
+    }
     let mut count = 0u32;
     let used = used_images(context);
     for wanted in [true, false] {
