@@ -83,7 +83,7 @@ fn a_record_of_this_process_comes_back_from_the_parser() {
     compare(&report, &record);
     assert_eq!(report.timestamp.unwrap().to_rfc3339(), "2023-11-14T22:13:20.123+00:00");
     assert_eq!(report.path.as_deref(), Some("/the/path"));
-    let code_type = if cfg!(target_arch = "x86_64") { "X86-64" } else { "ARM-64" };
+    let code_type = if cfg!(target_arch = "x86_64") { "X86-64 (Translated)" } else { "ARM-64 (Translated)" };
     assert_eq!(report.code_type.as_deref(), Some(code_type));
     let threads = report.threads.iter().zip(&record.threads);
     assert!(
@@ -94,6 +94,7 @@ fn a_record_of_this_process_comes_back_from_the_parser() {
     for (name, value) in [
         ("Exception Codes", "501 ms, recovered"),
         ("Exception Note", "NON-FATAL CONDITION (this is NOT a crash)"),
+        ("OS Version", "an OS (24D70)"),
         ("Hardware Model", "a model"),
         ("Identifier", "the.app"),
         ("Version", "1.2.3"),

@@ -86,7 +86,8 @@ pub(super) fn write_head(out: &mut dyn Write, record: &Record) -> Result<()> {
         field(out, "Path", Clean(&process.path))?;
         field(out, "Identifier", Clean(&process.app))?;
         field(out, "Version", Clean(&process.version))?;
-        field(out, "Code Type", code_type(record.architecture))?;
+        let translated = if process.translated { " (Translated)" } else { "" };
+        field(out, "Code Type", format_args!("{}{translated}", code_type(record.architecture)))?;
         field(out, "Parent Process", format_args!("{} [{}]", Clean(&process.parent_name), process.parent))?;
     }
     writeln!(out)?;
@@ -96,7 +97,9 @@ pub(super) fn write_head(out: &mut dyn Write, record: &Record) -> Result<()> {
     let millis = time.find('.').map_or(time, |dot| time.get(..dot + 4).unwrap_or(time));
     field(out, "Date/Time", format_args!("{date} {millis} +0000"))?;
     if let Some(system) = &record.system {
-        field(out, "OS Version", format_args!("{} ({})", Clean(&system.os), Clean(&system.kernel)))?;
+        let build =
+            if system.build.is_empty() { String::new() } else { format!(" ({})", Clean(&system.build)) };
+        field(out, "OS Version", format_args!("{}{build}", Clean(&system.os)))?;
     }
     field(out, "Report Version", 104)?;
     writeln!(out)
