@@ -335,8 +335,12 @@ pub struct Symbol {
 pub struct Image {
     /// Its index in the process's table, which frames refer to.
     pub index: u32,
-    /// What it is: `elf`, `vdso`, `anonymous`.
+    /// What it is: `elf`, `vdso`, `anonymous`, `mach-o`.
     pub kind: &'static str,
+    /// Whose code it holds: the record's architecture, or a variant of it, `arm64e` or `x86_64h`.
+    pub architecture: &'static str,
+    /// It lay in dyld's shared cache: there is no file at its path.
+    pub in_shared_cache: bool,
     /// Its path.
     pub path: String,
     /// Its build id in hexadecimal digits, also called its code id; empty if it has none.
