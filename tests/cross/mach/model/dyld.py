@@ -9,7 +9,7 @@ INFOS = 0x1_B000_0000
 PAGE = 0x4000
 # `dyld_all_image_infos`, of version 17.
 INFOS_SIZE = 0x178
-_COUNT, _ARRAY, _DYLD, _TIMESTAMP = 4, 8, 32, 184
+_COUNT, _ARRAY, _DYLD, _TIMESTAMP, _DYLD_PATH = 4, 8, 32, 184, 192
 ENTRY = 24
 
 
@@ -35,16 +35,14 @@ class Dyld:
         memory.add_image(dyld)
         memory.write(INFOS, (17).to_bytes(4, "little"))
         memory.write(INFOS + _DYLD, dyld.load_address.to_bytes(8, "little"))
-        self.dyld = dyld
+        self._write_path(dyld)
+        memory.write(INFOS + _DYLD_PATH, self._paths[dyld.load_address].to_bytes(8, "little"))
         self._publish()
 
     def load(self, image: Image) -> None:
         """An image comes; its memory is there already."""
         self._images.append(image)
-        if image.load_address not in self._paths:
-            self._paths[image.load_address] = self._next_path
-            self._memory.write(self._next_path, image.path.encode() + b"\0")
-            self._next_path += len(image.path) + 1
+        self._write_path(image)
         self._publish()
         for function in self._added:
             self.call(function, image.load_address, image.slide)
@@ -78,6 +76,11 @@ class Dyld:
             if any(segment.address <= address < segment.address + segment.size for segment in image.segments):
                 return image.load_address, self._paths[image.load_address]
         return None
+
+    def _write_path(self, image: Image) -> None:
+        self._paths[image.load_address] = self._next_path
+        self._memory.write(self._next_path, image.path.encode() + b"\0")
+        self._next_path += len(image.path) + 1
 
     def _publish(self) -> None:
         entries = b"".join(

@@ -88,16 +88,22 @@ def load(path: Path, architecture: Architecture, load_address: int) -> Image:
     )
 
 
-def empty(path: str, architecture: Architecture, load_address: int, uuid: bytes, file_type: int = 7) -> Image:
-    """An image without functions: a header, a `__TEXT` of one page and a UUID. The default type is dyld's own."""
+def empty(
+    path: str, architecture: Architecture, load_address: int, uuid: bytes, size: int = 0, file_type: int = 7
+) -> Image:
+    """An image without functions: a header, a `__TEXT` of one page or `size` bytes, and a UUID.
+
+    The default type is dyld's own.
+    """
+    size = size or architecture.page
     cpu = 0x0100_000C if architecture is ARM64 else 0x0100_0007
     word = lambda *words: b"".join(number.to_bytes(4, "little") for number in words)
     long = lambda *words: b"".join(number.to_bytes(8, "little") for number in words)
-    segment = word(0x19, 72) + b"__TEXT".ljust(16, b"\0") + long(0, architecture.page, 0, architecture.page) + word(5, 5, 0, 0)
+    segment = word(0x19, 72) + b"__TEXT".ljust(16, b"\0") + long(0, size, 0, size) + word(5, 5, 0, 0)
     commands = segment + word(0x1B, 24) + uuid
     header = word(0xFEED_FACF, cpu, 0, file_type, 2, len(commands), 0, 0)
-    data = (header + commands).ljust(architecture.page, b"\0")
-    text = Segment("__TEXT", load_address, architecture.page, READ | EXECUTE, data)
+    data = (header + commands).ljust(size, b"\0")
+    text = Segment("__TEXT", load_address, size, READ | EXECUTE, data)
     return Image(path, load_address, load_address, uuid, [text])
 
 

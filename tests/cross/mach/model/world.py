@@ -20,10 +20,10 @@ from .architecture import Architecture
 from .dyld import Dyld
 from .kernel import TASK, Call, Held, Kernel
 from .library import Library
-from .machine import Machine
-from .macho import READ, WRITE, Image
+from .machine import TRAPS, TRAPS_SIZE, Machine
+from .macho import EXECUTE, READ, WRITE, Image
 from .memory import AddressSpace
-from .program import Program, Stopped
+from .program import Place, Program, Stopped
 from .rules import Broken, Rule
 from .threads import Thread
 
@@ -37,8 +37,9 @@ LOADER_STACK = 0x1_6D00_0000
 STACKS = 0x1_7000_0000
 STACK_DISTANCE = 0x20_0000
 DYLD = 0x1_9A00_0000
+DYLD_UUID = bytes(range(16))
+SYSTEM_UUID = bytes(range(16, 32))
 TASK_CELL = 0x1_2000_0000
-BSS_PROTECTION = READ | WRITE
 DEFAULT_DEPTH = ((192, 64), (64, 32))
 
 
@@ -54,25 +55,30 @@ class Files:
 class World:
     """A task with the core loaded into it, and a capturing thread."""
 
-    def __init__(self, architecture: Architecture, files: Files, *, address_bits: int = 47, core: Path | None = None):
+    def __init__(
+        self, architecture: Architecture, files: Files, *, address_bits: int = 47, mischief: bool = False, unknown: tuple[str, ...] = ()
+    ):
         self.architecture = architecture
+        # What the model is to know nothing of.
+        self._unknown = unknown
         self.machine = Machine(architecture, address_bits)
         self.memory = AddressSpace(self.machine)
-        dyld = macho.empty("/usr/lib/dyld", architecture, DYLD, uuid=bytes(range(16)))
+        dyld = macho.empty("/usr/lib/dyld", architecture, DYLD, uuid=DYLD_UUID)
         self.dyld = Dyld(self.memory, dyld)
         self.dyld.call = self._call_back
         self.kernel = Kernel(self.machine, self.memory, self.dyld, address_bits)
-        self.core = macho.load(core or files.core, architecture, CORE)
+        self.core = macho.load(files.mischief if mischief else files.core, architecture, CORE)
         self.program = Program(macho.load(files.targets, architecture, PROGRAM), architecture, address_bits)
         self._load_core()
-        self._bind(self.core)
+        self._bind()
         self.load(self.program.image)
-        # Read by the core, written by the model, and the other way round only while the driver answers.
+        # Only while the driver answers, the core may write there.
         self.machine.map(ANSWERS, ANSWERS_SIZE, READ)
+        self._answers = self.memory.add_machine(ANSWERS, ANSWERS_SIZE, READ)
         self._map_stack(CAPTURER_STACK)
         self._map_stack(LOADER_STACK)
         self._stacks = STACKS
-        self.main: Thread | None = None
+        self._calls: dict[int, list[Place]] = {}
 
     # What a scenario lays out.
 
@@ -102,8 +108,12 @@ class World:
         stack = struct.pack(f"<{len(words)}Q", *map(move, words)) + bytes(above)
         thread = self.kernel.new_thread(name=name.encode(), state=list(map(move, stopped.state)), **fields)
         self.memory.add(top - len(stopped.stack), stack, stack_of=thread.port)
-        self.moved_by = distance
+        self._calls[thread.port] = [Place(call.pc, call.sp + distance) for call in stopped.calls]
         return thread
+
+    def calls_of(self, thread: Thread) -> list[Place]:
+        """The calls that go on in a thread, innermost first."""
+        return self._calls[thread.port]
 
     def add_capturer(self, name: str = "watcher", **fields: object) -> Thread:
         """The thread that executes the core's code."""
@@ -177,14 +187,21 @@ class World:
         self.machine.load(self.core)
         for segment in self.core.segments:
             self.memory.add_machine(segment.address, segment.size, segment.protection)
+        # What calls the core lies in an image, too, though in one without tables.
+        size = self.architecture.page
+        system = macho.empty("/usr/lib/libSystem.B.dylib", self.architecture, TRAPS - size, SYSTEM_UUID, size + TRAPS_SIZE, 6)
+        self.memory.add(system.load_address, system.segments[0].data[:size], READ | EXECUTE)
+        self.memory.add_machine(TRAPS, TRAPS_SIZE, READ | EXECUTE)
+        self.dyld.load(system)
         self.dyld.load(self.core)
 
-    def _bind(self, image: Image) -> None:
+    def _bind(self) -> None:
         known = self.kernel.imports() | Library(self.machine, self.memory).imports()
+        known = {symbol: function for symbol, function in known.items() if symbol not in self._unknown}
         self.machine.map(TASK_CELL, self.architecture.page, READ, TASK.to_bytes(4, "little"))
         # Lazy binding is done here already; nobody may come to ask for it.
         known["dyld_stub_binder"] = lambda: self._unexpected("dyld_stub_binder")
-        for symbol, places in image.imports.items():
+        for symbol, places in self.core.imports.items():
             if symbol == "_mach_task_self_":
                 address = TASK_CELL
             elif symbol in known:
@@ -219,10 +236,14 @@ class World:
             self.kernel.stack = outer
 
     def _ask(self, function: str, layout: str, *arguments: int, count: int = 1) -> tuple[int, bytes]:
-        self.machine.protect(ANSWERS, ANSWERS_SIZE, READ | WRITE)
+        self._protect_answers(READ | WRITE)
         answer = self._call(function, *arguments, ANSWERS)
-        self.machine.protect(ANSWERS, ANSWERS_SIZE, READ)
+        self._protect_answers(READ)
         return answer, self.machine.read(ANSWERS, struct.calcsize(layout) * count)
+
+    def _protect_answers(self, protection: int) -> None:
+        self.machine.protect(ANSWERS, ANSWERS_SIZE, protection)
+        self._answers.protection = protection
 
     def _thread(self, index: int) -> results.ThreadCapture:
         data = self._ask("driver_thread", results.ThreadCapture.FORMAT, index)[1]
