@@ -21,7 +21,7 @@ class Dyld:
 
     def __init__(self, memory: AddressSpace, dyld: Image):
         self._memory = memory
-        self._images: list[Image] = []
+        self.images: list[Image] = []
         self._paths: dict[int, int] = {}
         self._timestamp = 1
         self._added: list[int] = []
@@ -35,13 +35,14 @@ class Dyld:
         memory.add_image(dyld)
         memory.write(INFOS, (17).to_bytes(4, "little"))
         memory.write(INFOS + _DYLD, dyld.load_address.to_bytes(8, "little"))
+        self.dyld = dyld
         self._write_path(dyld)
         memory.write(INFOS + _DYLD_PATH, self._paths[dyld.load_address].to_bytes(8, "little"))
         self._publish()
 
     def load(self, image: Image) -> None:
         """An image comes; its memory is there already."""
-        self._images.append(image)
+        self.images.append(image)
         self._write_path(image)
         self._publish()
         for function in self._added:
@@ -49,7 +50,7 @@ class Dyld:
 
     def unload(self, image: Image) -> None:
         """An image goes; its memory goes after that."""
-        self._images.remove(image)
+        self.images.remove(image)
         self._publish()
         for function in self._removed:
             self.call(function, image.load_address, image.slide)
@@ -57,7 +58,7 @@ class Dyld:
     def on_add(self, function: int) -> None:
         """It is told of all images that are there, and of those to come."""
         self._added.append(function)
-        for image in list(self._images):
+        for image in list(self.images):
             self.call(function, image.load_address, image.slide)
 
     def on_remove(self, function: int) -> None:
@@ -72,7 +73,7 @@ class Dyld:
 
     def place_of(self, address: int) -> tuple[int, int] | None:
         """The load address of the image that an address lies in, and the address of its path."""
-        for image in self._images:
+        for image in self.images:
             if any(segment.address <= address < segment.address + segment.size for segment in image.segments):
                 return image.load_address, self._paths[image.load_address]
         return None
@@ -85,10 +86,10 @@ class Dyld:
     def _publish(self) -> None:
         entries = b"".join(
             image.load_address.to_bytes(8, "little") + self._paths[image.load_address].to_bytes(8, "little") + bytes(8)
-            for image in self._images
+            for image in self.images
         )
         self._memory.write(INFOS + PAGE, entries)
-        self._memory.write(INFOS + _COUNT, len(self._images).to_bytes(4, "little"))
+        self._memory.write(INFOS + _COUNT, len(self.images).to_bytes(4, "little"))
         self._memory.write(INFOS + _ARRAY, (INFOS + PAGE).to_bytes(8, "little"))
         self._timestamp += 1
         self._memory.write(INFOS + _TIMESTAMP, self._timestamp.to_bytes(8, "little"))

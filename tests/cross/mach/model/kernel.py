@@ -73,7 +73,8 @@ class Kernel:
         self.address_bits = address_bits
         self.ports = PortSpace()
         self.threads: list[Thread] = []
-        # Who executes the core's code at the moment, and on which stack.
+        # Who captures; who executes the core's code at the moment, and on which stack.
+        self.capturer: Thread | None = None
         self.current: Thread | None = None
         self.stack: range = range(0)
         self.now_ns = 5_000_000_000
@@ -126,7 +127,7 @@ class Kernel:
         self.calls.append(call)
         if self.machine.sp() not in self.stack:
             raise Broken(Rule.STACK, f"{self.machine.sp():#x} in a call of {name}")
-        holds = [held for held in self.held if not held.until_ns]
+        holds = [held for held in self.held if not held.until_ns and self.current is self.capturer]
         if holds and not method.while_held:
             raise Broken(Rule.HELD_CALL, name)
         for held in holds:

@@ -31,7 +31,7 @@ class Machine:
         self.uc.hook_add(unicorn.UC_HOOK_CODE, self._trapped, begin=TRAPS, end=TRAPS + TRAPS_SIZE - 1)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._refused)
         # Where the outermost function returns to.
-        self._end = TRAPS + TRAPS_SIZE - TRAP_SIZE
+        self.end = TRAPS + TRAPS_SIZE - TRAP_SIZE
 
     def map(self, address: int, size: int, protection: int, data: bytes = b"") -> None:
         self.uc.mem_map(address, size, _permissions(protection))
@@ -57,7 +57,7 @@ class Machine:
     def trap(self, function: Callable[[], int | None]) -> int:
         """An address that code can call, for a function of the model: it returns the result, or None for nothing."""
         address = TRAPS + len(self._traps) * TRAP_SIZE
-        if address >= self._end:
+        if address >= self.end:
             raise ValueError("more imports than there is room for")
         self._traps[address] = function
         return address
@@ -83,9 +83,9 @@ class Machine:
         sp = stack_top & ~15
         if registers.lr is None:
             sp -= 8
-            self.write(sp, self._end.to_bytes(8, "little"))
+            self.write(sp, self.end.to_bytes(8, "little"))
         else:
-            self.uc.reg_write(registers.lr, self._end)
+            self.uc.reg_write(registers.lr, self.end)
         self.uc.reg_write(registers.sp, sp)
         self.uc.reg_write(registers.fp, 0)
         self._depth += 1
@@ -95,7 +95,7 @@ class Machine:
         if self._depth == 1:
             watchdog.start()
         try:
-            self.uc.emu_start(function, self._end)
+            self.uc.emu_start(function, self.end)
         except unicorn.UcError as error:
             if self._failure is None:
                 pc = self.uc.reg_read(registers.pc)
@@ -106,7 +106,7 @@ class Machine:
             watchdog.cancel()
         if self._failure is not None:
             raise self._failure
-        if self.uc.reg_read(registers.pc) != self._end:
+        if self.uc.reg_read(registers.pc) != self.end:
             raise Broken(Rule.ENDLESS, f"still at {self.uc.reg_read(registers.pc):#x}")
         result = self.uc.reg_read(registers.result)
         if outer is not None:

@@ -1,11 +1,15 @@
 """Mach-O files, laid out as dyld does it."""
 
+import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import lief
 
 from .architecture import ARM64, Architecture
+
+# It reports what it does not know in files, and we say what we need.
+lief.logging.disable()
 
 READ, WRITE, EXECUTE = 1, 2, 4
 
@@ -44,6 +48,7 @@ class Image:
         return max(before)[1] if before else "?"
 
 
+@functools.cache
 def load(path: Path, architecture: Architecture, load_address: int) -> Image:
     """Reads a thin file, and moves it from where it was linked to `load_address`."""
     binary = lief.MachO.parse(str(path)).at(0)

@@ -76,11 +76,10 @@ class Program:
         machine.uc.reg_write(first, self.function(function))
         machine.uc.reg_write(second, argument)
         machine.uc.reg_write(self.architecture.sp, top - 32)
-        if run.failure is None:
-            machine.uc.emu_start(self.function(start), 0, count=MOST_INSTRUCTIONS)
+        machine.uc.emu_start(self.function(start), 0, count=MOST_INSTRUCTIONS)
         if run.failure:
             raise run.failure
-        if len(run.stopped) < min(most, 1):
+        if not run.stopped:
             raise ValueError(f"{function} does not come to where it should be stopped")
         return run.stopped
 
@@ -106,9 +105,13 @@ class _Run:
     def _before(self, uc: unicorn.Uc, pc: int, size: int) -> None:
         architecture = self.program.architecture
         sp = uc.reg_read(architecture.sp)
+        if self._calls == [Place(pc, sp)]:
+            # Back where the thread has begun.
+            uc.emu_stop()
+            return
         if self._called is not None:
             self._calls.append(self._called)
-        elif self._calls and (pc, sp) == (self._calls[-1].pc, self._calls[-1].sp):
+        elif self._calls and self._calls[-1] == Place(pc, sp):
             self._calls.pop()
         code = self.machine.read(pc, size)
         self._called = Place(pc + size, sp) if architecture.is_call(code) else None

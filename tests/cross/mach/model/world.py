@@ -12,7 +12,9 @@
 """
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import macho, results
@@ -118,9 +120,17 @@ class World:
     def add_capturer(self, name: str = "watcher", **fields: object) -> Thread:
         """The thread that executes the core's code."""
         thread = self.kernel.new_thread(name=name.encode(), **fields)
-        self.kernel.current = thread
+        self.kernel.capturer = self.kernel.current = thread
         self.kernel.stack = range(CAPTURER_STACK, CAPTURER_STACK + CAPTURER_STACK_SIZE)
         return thread
+
+    @contextmanager
+    def on(self, thread: Thread) -> Iterator[None]:
+        """What is called meanwhile, is called by another thread than the capturer, on a stack of its own."""
+        outer = self.kernel.current, self.kernel.stack
+        self.kernel.current, self.kernel.stack = thread, range(LOADER_STACK, LOADER_STACK + CAPTURER_STACK_SIZE)
+        yield
+        self.kernel.current, self.kernel.stack = outer
 
     # What the core is asked to do.
 
@@ -164,7 +174,10 @@ class World:
 
     def thread(self, thread: Thread) -> results.ThreadCapture:
         """What was captured of a thread."""
-        return next(capture for capture in self.threads() if capture.id == thread.port)
+        for index in range(self.snapshot().threads):
+            if self._head(index).id == thread.port:
+                return self._thread(index)
+        raise ValueError(f"thread {thread.port:#x} is not in the snapshot")
 
     def images(self) -> list[results.ImageEntry]:
         images = []
@@ -197,14 +210,13 @@ class World:
 
     def _bind(self) -> None:
         known = self.kernel.imports() | Library(self.machine, self.memory).imports()
-        known = {symbol: function for symbol, function in known.items() if symbol not in self._unknown}
         self.machine.map(TASK_CELL, self.architecture.page, READ, TASK.to_bytes(4, "little"))
         # Lazy binding is done here already; nobody may come to ask for it.
         known["dyld_stub_binder"] = lambda: self._unexpected("dyld_stub_binder")
         for symbol, places in self.core.imports.items():
             if symbol == "_mach_task_self_":
                 address = TASK_CELL
-            elif symbol in known:
+            elif symbol in known and symbol not in self._unknown:
                 address = self.machine.trap(known[symbol])
             else:
                 raise Broken(Rule.UNKNOWN_IMPORT, symbol)
@@ -246,7 +258,9 @@ class World:
         self._answers.protection = protection
 
     def _thread(self, index: int) -> results.ThreadCapture:
-        data = self._ask("driver_thread", results.ThreadCapture.FORMAT, index)[1]
-        kept = results.thread(data, []).kept
-        frames = self._ask("driver_frames", results.Frame.FORMAT, index, count=kept)[1]
-        return results.thread(data, results.frames(frames))
+        head = self._head(index)
+        frames = self._ask("driver_frames", results.Frame.FORMAT, index, count=head.kept)[1]
+        return replace(head, frames=results.frames(frames))
+
+    def _head(self, index: int) -> results.ThreadCapture:
+        return results.thread(self._ask("driver_thread", results.ThreadCapture.FORMAT, index)[1], [])

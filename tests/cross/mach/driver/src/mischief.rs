@@ -27,6 +27,7 @@ enum Mistake {
     OverflowsStack = 18,
     ForgetsResumeOnError = 19,
     WritesCode = 20,
+    LeavesOneHeld = 21,
 }
 
 #[repr(C)]
@@ -59,6 +60,7 @@ const STACK_POINTER: usize = 31;
 #[cfg(target_arch = "x86_64")]
 const STACK_POINTER: usize = 7;
 const STATE_WORDS: usize = 68;
+const STACK_BYTES: usize = 64;
 
 /// Captures all threads but the calling one, and returns how many. `mistake` is a [`Mistake`], or zero.
 ///
@@ -97,6 +99,7 @@ pub unsafe extern "C" fn mischief_capture(mistake: u32) -> i32 {
             mach_port_deallocate(task, *thread);
         }
         mach_port_deallocate(task, me);
+        let main = threads[0];
         if does(Mistake::UsesReleasedRight) {
             thread_suspend(threads[count as usize - 1]);
         }
@@ -106,6 +109,9 @@ pub unsafe extern "C" fn mischief_capture(mistake: u32) -> i32 {
         }
         if does(Mistake::FreesTwice) {
             mach_vm_deallocate(task, array as u64, size);
+        }
+        if does(Mistake::LeavesOneHeld) {
+            thread_suspend(main);
         }
         captured
     }
@@ -117,7 +123,7 @@ unsafe fn capture(thread: u32, itself: bool, mistake: u32) -> bool {
     let does = |other: Mistake| mistake == other as u32;
     let mut state = [0u64; STATE_WORDS / 2];
     let mut words = if FLAVOR == 6 { 68 } else { 42 };
-    let mut stack = [0u8; 256];
+    let mut stack = [0u8; STACK_BYTES];
     let mut copied = 0;
     // SAFETY: the kernel's calls as its headers declare them, with room for what they store.
     unsafe {
@@ -135,7 +141,7 @@ unsafe fn capture(thread: u32, itself: bool, mistake: u32) -> bool {
             read_volatile(sp as *const u64);
         }
         let into = if does(Mistake::CopiesIntoForeignMemory) { sp } else { (&raw mut stack) as u64 };
-        let copy = |copied: &mut u64| mach_vm_read_overwrite(task, sp, 256, into, copied);
+        let copy = |copied: &mut u64| mach_vm_read_overwrite(task, sp, STACK_BYTES as u64, into, copied);
         if read && !does(Mistake::CopiesStackOfRunningThread) {
             copy(&mut copied);
         }
@@ -160,7 +166,7 @@ unsafe fn capture(thread: u32, itself: bool, mistake: u32) -> bool {
         if read && does(Mistake::CopiesStackOfRunningThread) {
             copy(&mut copied);
         }
-        read && copied == 256
+        read && copied == STACK_BYTES as u64
     }
 }
 
