@@ -81,6 +81,8 @@ class World:
         self._map_stack(LOADER_STACK)
         self._stacks = STACKS
         self._calls: dict[int, list[Place]] = {}
+        # What the latest capture has brought, once it was asked for.
+        self._captured: list[results.ThreadCapture] | None = None
 
     # What a scenario lays out.
 
@@ -153,6 +155,7 @@ class World:
         still: bool = True,
     ) -> int:
         """Captures all threads; returns what the driver does."""
+        self._captured = None
         excluded = ANSWERS + 256
         (first_inner, first_outer), (inner, outer) = depth
         words = (first.port if first else 0, excluded, len(exclude), first_inner, first_outer, inner, outer, still)
@@ -170,14 +173,13 @@ class World:
         return results.snapshot(self._ask("driver_snapshot", results.Snapshot.FORMAT)[1])
 
     def threads(self) -> list[results.ThreadCapture]:
-        return [self._thread(index) for index in range(self.snapshot().threads)]
+        if self._captured is None:
+            self._captured = [self._thread(index) for index in range(self.snapshot().threads)]
+        return self._captured
 
     def thread(self, thread: Thread) -> results.ThreadCapture:
         """What was captured of a thread."""
-        for index in range(self.snapshot().threads):
-            if self._head(index).id == thread.port:
-                return self._thread(index)
-        raise ValueError(f"thread {thread.port:#x} is not in the snapshot")
+        return next(capture for capture in self.threads() if capture.id == thread.port)
 
     def images(self) -> list[results.ImageEntry]:
         images = []
@@ -258,9 +260,6 @@ class World:
         self._answers.protection = protection
 
     def _thread(self, index: int) -> results.ThreadCapture:
-        head = self._head(index)
+        head = results.thread(self._ask("driver_thread", results.ThreadCapture.FORMAT, index)[1], [])
         frames = self._ask("driver_frames", results.Frame.FORMAT, index, count=head.kept)[1]
         return replace(head, frames=results.frames(frames))
-
-    def _head(self, index: int) -> results.ThreadCapture:
-        return results.thread(self._ask("driver_thread", results.ThreadCapture.FORMAT, index)[1], [])

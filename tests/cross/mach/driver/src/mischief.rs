@@ -99,9 +99,9 @@ pub unsafe extern "C" fn mischief_capture(mistake: u32) -> i32 {
             mach_port_deallocate(task, *thread);
         }
         mach_port_deallocate(task, me);
-        let main = threads[0];
+        let (main, raw) = (threads[0], threads[1]);
         if does(Mistake::UsesReleasedRight) {
-            thread_suspend(threads[count as usize - 1]);
+            thread_suspend(raw);
         }
         let size = u64::from(count) * 4;
         if !does(Mistake::KeepsArray) && !does(Mistake::FreesArrayWhileHeld) {
