@@ -121,7 +121,8 @@ class Kernel:
         return calls
 
     def _enter(self, name: str, method: Callable[..., int | None]) -> int | None:
-        count = len(inspect.signature(method).parameters)
+        # Without `self`.
+        count = method.__code__.co_argcount - 1
         arguments = tuple(self.machine.argument(number) for number in range(count))
         call = Call(len(self.calls), name, arguments)
         self.calls.append(call)

@@ -25,9 +25,9 @@ class Segment:
     data: bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Image:
-    """An image at a slid address."""
+    """An image at a slid address. Each is itself alone, even where another one is alike."""
 
     path: str
     load_address: int

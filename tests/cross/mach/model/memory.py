@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from .machine import Machine
-from .macho import EXECUTE, READ, WRITE, Image
+from .macho import READ, WRITE, Image
 
 KERN_INVALID_ADDRESS = 1
 KERN_PROTECTION_FAILURE = 2
@@ -125,6 +125,3 @@ class AddressSpace:
         self.regions.append(region)
         self.regions.sort(key=lambda r: r.start)
         return region
-
-
-__all__ = ["AddressSpace", "EXECUTE", "READ", "Region", "Unreadable", "WRITE"]

@@ -1,13 +1,14 @@
 """Threads that stand somewhere in compiled code: it is run until there, and the calls that go on are written down."""
 
-from dataclasses import dataclass, field
+import functools
+from dataclasses import dataclass
 from typing import Callable
 
 import unicorn
 
 from .architecture import Architecture
 from .machine import Machine
-from .macho import EXECUTE, READ, WRITE, Image
+from .macho import READ, WRITE, Image
 
 # Every thread's stack is run at the same place, and moved to its own afterwards: what points into it moves, too.
 STACK_TOP = 0x1_6F00_0000
@@ -32,20 +33,19 @@ class Stopped:
     # From the stack pointer, or what the ABI keeps beneath it, to `top`.
     stack: bytes
     calls: list[Place]
-    size: int = field(default=0)
 
     @property
     def low(self) -> int:
         return self.top - len(self.stack)
 
 
+@dataclass(frozen=True)
 class Program:
     """The image whose functions threads are in."""
 
-    def __init__(self, image: Image, architecture: Architecture, address_bits: int):
-        self.image = image
-        self.architecture = architecture
-        self.address_bits = address_bits
+    image: Image
+    architecture: Architecture
+    address_bits: int
 
     def function(self, name: str) -> int:
         return self.image.symbols[f"_{name}"]
@@ -53,6 +53,7 @@ class Program:
     def name(self, pc: int) -> str:
         return self.image.function_at(pc).removeprefix("_")
 
+    @functools.cache
     def run(
         self,
         function: str,
@@ -65,7 +66,8 @@ class Program:
     ) -> list[Stopped]:
         """Calls a function on a thread of its own, and takes the thread wherever `stop` says so.
 
-        `stop` is asked before each instruction: in which function it is, at which offset, and in which calls.
+        `stop` is asked before each instruction: in which function it is, at which offset, and in which calls. The same
+        run with the same `stop` is done once.
         """
         machine = Machine(self.architecture, self.address_bits)
         machine.load(self.image)
@@ -124,6 +126,3 @@ class _Run:
             self.stopped.append(Stopped(state, self.top, self.machine.read(low, self.top - low), calls))
             if len(self.stopped) == self.most:
                 uc.emu_stop()
-
-
-__all__ = ["EXECUTE", "MOST_STACK", "Place", "Program", "STACK_TOP", "Stopped"]

@@ -17,7 +17,9 @@ class SuspendError(enum.IntEnum):
     """Why a thread is not held."""
 
     NONE = 0
+    BUSY = 1
     GONE = 2
+    ITSELF = 7
     OUT_OF_TIME = 8
     EXEMPT = 9
     REFUSED = 10

@@ -63,9 +63,9 @@ class PortSpace:
         right.count -= 1
 
     def thread(self, name: int) -> Thread:
-        """The thread that a name stands for."""
+        """The thread that a name stands for, or stood for until it ended: that any call may find out."""
         right = self._rights.get(name)
-        if right is None or right.count == 0:
+        if right is None or right.count == 0 and right.thread.alive:
             raise Broken(Rule.NO_RIGHT, f"port {name:#x} is used without a right to it")
         return right.thread
 

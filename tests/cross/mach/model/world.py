@@ -82,6 +82,7 @@ class World:
         self._stacks = STACKS
         self._calls: dict[int, list[Place]] = {}
         # What the latest capture has brought, once it was asked for.
+        self._snapshot: results.Snapshot | None = None
         self._captured: list[results.ThreadCapture] | None = None
 
     # What a scenario lays out.
@@ -155,7 +156,7 @@ class World:
         still: bool = True,
     ) -> int:
         """Captures all threads; returns what the driver does."""
-        self._captured = None
+        self._snapshot = self._captured = None
         excluded = ANSWERS + 256
         (first_inner, first_outer), (inner, outer) = depth
         words = (first.port if first else 0, excluded, len(exclude), first_inner, first_outer, inner, outer, still)
@@ -170,7 +171,9 @@ class World:
     # What the driver tells of it.
 
     def snapshot(self) -> results.Snapshot:
-        return results.snapshot(self._ask("driver_snapshot", results.Snapshot.FORMAT)[1])
+        if self._snapshot is None:
+            self._snapshot = results.snapshot(self._ask("driver_snapshot", results.Snapshot.FORMAT)[1])
+        return self._snapshot
 
     def threads(self) -> list[results.ThreadCapture]:
         if self._captured is None:

@@ -84,6 +84,16 @@ pub extern "C" fn driver_exempt(thread: i32) -> i32 {
     0
 }
 
+/// Begins a session and never ends it. Returns zero, or minus one if there is none to be had.
+#[unsafe(no_mangle)]
+pub extern "C" fn driver_forget_session() -> i32 {
+    let session = storage().suspender.and_then(|suspender| suspender.session().ok());
+    session.map_or(-1, |session| {
+        core::mem::forget(session);
+        0
+    })
+}
+
 /// What to capture. The model fills it in.
 #[repr(C)]
 #[derive(Debug)]

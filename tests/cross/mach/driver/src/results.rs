@@ -99,7 +99,8 @@ pub unsafe extern "C" fn driver_thread(index: u64, out: *mut ThreadResult) -> i3
         Held::Not(error) => (0, error as u64, 0),
     };
     let (stop, stop_address) = thread.summary.stop.code();
-    let repeat = thread.summary.repeat.map_or([0; 3], |repeat| [repeat.first, repeat.period.into(), repeat.times]);
+    let repeat =
+        thread.summary.repeat.map_or([0; 3], |repeat| [repeat.first, repeat.period.into(), repeat.times]);
     let result = ThreadResult {
         id: thread.thread.0 as u64,
         main: thread.main.into(),

@@ -1,5 +1,6 @@
 """How scenarios are written down and found."""
 
+import functools
 from dataclasses import dataclass
 from typing import Callable
 
@@ -57,6 +58,7 @@ def in_innermost_leaf(function: str, offset: int, calls: list[Place]) -> bool:
     return function == "leaf" and offset == 0 and len(calls) == 6
 
 
+@functools.cache
 def at(function: str) -> Callable[[str, int, list[Place]], bool]:
     """At each beginning of a function."""
     return lambda name, offset, calls: name == function and offset == 0

@@ -2,7 +2,6 @@
 
 from .. import check
 from ..architecture import ARM64, X86_64
-from ..program import Place
 from ..results import Stop
 from .base import Lab, at, in_innermost_leaf, scenario
 
@@ -38,10 +37,6 @@ def every_instruction(lab: Lab) -> str:
     return f"{len(stopped)} instructions"
 
 
-def _signed_thread(name: str, offset: int, calls: list[Place]) -> bool:
-    return name == "leaf" and offset == 0
-
-
 @scenario("signed return addresses, of 36 and of 47 address bits", ARM64)
 def signed(lab: Lab) -> str:
     seen = 0
@@ -50,7 +45,7 @@ def signed(lab: Lab) -> str:
         threads = []
         for function in ("signed_recursion", "sealed"):
             for start in ("thread_start", "thread_start_recorded"):
-                stopped = world.program.run(function, 5, _signed_thread, start=start)[0]
+                stopped = world.program.run(function, 5, at("leaf"), start=start)[0]
                 threads.append(world.add_thread(stopped, f"{function} {start}"))
         check.equal("capture", world.capture(), 0)
         mask = ~((1 << bits) - 1) & ~(1 << 55) & (1 << 64) - 1
@@ -110,6 +105,3 @@ def no_image(lab: Lab) -> None:
     check.equal("capture", world.capture(), 0)
     capture = check.frames(world, main, count=1)
     check.equal("the stop reason", (capture.stop, capture.stop_address), (Stop.NOT_CODE, world.calls_of(main)[0].pc))
-
-
-__all__ = ["at"]

@@ -84,11 +84,11 @@ def each_kind_fails(lab: Lab) -> str:
 def _nothing_is_made_up(world: World, threads: list[Thread], name: str, result: int) -> None:
     """Frames of a capture with a failure are calls that go on, in their order; a thread may have fewer of them, or none."""
     if result != 0:
-        check.true(f"only a failed list of threads ends a capture, not {name}", name in ("task_threads", "mach_thread_self"))
+        check.equal("the call whose failure ends a capture", name, "task_threads")
         return
+    listed = [capture.id for capture in world.threads()]
+    check.equal(f"threads when {name} fails", listed[:-1], [thread.port for thread in threads])
     for thread in threads:
-        if thread.port not in {capture.id for capture in world.threads()}:
-            raise check.Wrong(f"{thread.name.decode()} is missing when {name} fails")
         capture = world.thread(thread)
         calls = iter([(call.pc, call.sp) for call in world.calls_of(thread)])
         strangers = [frame for frame in capture.frames if (frame.address, frame.sp) not in calls]

@@ -1,35 +1,63 @@
 """Captures with mistakes, which the model has to catch."""
 
+import enum
+
 from .. import check
 from ..rules import Broken, Rule
 from ..world import World
 from .base import Lab, at, in_innermost_leaf, scenario
 
-# By the numbers of the driver's mischief.rs.
-MISTAKES = {
-    1: Rule.RIGHT_LEAKED,
-    2: Rule.ALLOCATION_LEAKED,
-    3: Rule.HELD_CALL,
-    4: Rule.RESUMED_TOO_OFTEN,
-    5: Rule.HELD_CALL,
-    6: Rule.HELD_CALL,
-    7: Rule.HELD_CALL,
-    8: Rule.HELD_CALL,
-    9: Rule.OWN_THREAD,
-    10: Rule.OWN_THREAD,
-    11: Rule.RUNNING_THREAD,
-    12: Rule.FOREIGN_ACCESS,
-    13: Rule.FOREIGN_WRITE,
-    14: Rule.RUNNING_THREAD,
-    15: Rule.NO_RIGHT,
-    16: Rule.NO_ALLOCATION,
-    17: Rule.PANIC,
-    18: Rule.FOREIGN_WRITE,
-    19: Rule.HELD_CALL,
-    20: Rule.FOREIGN_WRITE,
-    21: Rule.STILL_HELD,
+
+class Mistake(enum.IntEnum):
+    """By the numbers of the driver's mischief.rs."""
+
+    KEEPS_RIGHT = 1
+    KEEPS_ARRAY = 2
+    DOES_NOT_RESUME = 3
+    RESUMES_TWICE = 4
+    RELEASES_RIGHT_WHILE_HELD = 5
+    FREES_ARRAY_WHILE_HELD = 6
+    ASKS_LOADER_WHILE_HELD = 7
+    ASKS_FOR_FACTS_WHILE_HELD = 8
+    SUSPENDS_ITSELF = 9
+    READS_ITSELF = 10
+    READS_RUNNING_THREAD = 11
+    READS_STACK_DIRECTLY = 12
+    COPIES_INTO_FOREIGN_MEMORY = 13
+    COPIES_STACK_OF_RUNNING_THREAD = 14
+    USES_RELEASED_RIGHT = 15
+    FREES_TWICE = 16
+    PANICS = 17
+    OVERFLOWS_STACK = 18
+    FORGETS_RESUME_ON_ERROR = 19
+    WRITES_CODE = 20
+    LEAVES_ONE_HELD = 21
+
+
+CAUGHT_BY = {
+    Mistake.KEEPS_RIGHT: Rule.RIGHT_LEAKED,
+    Mistake.KEEPS_ARRAY: Rule.ALLOCATION_LEAKED,
+    # The next call that is not allowed, before the end is reached.
+    Mistake.DOES_NOT_RESUME: Rule.HELD_CALL,
+    Mistake.RESUMES_TWICE: Rule.RESUMED_TOO_OFTEN,
+    Mistake.RELEASES_RIGHT_WHILE_HELD: Rule.HELD_CALL,
+    Mistake.FREES_ARRAY_WHILE_HELD: Rule.HELD_CALL,
+    Mistake.ASKS_LOADER_WHILE_HELD: Rule.HELD_CALL,
+    Mistake.ASKS_FOR_FACTS_WHILE_HELD: Rule.HELD_CALL,
+    Mistake.SUSPENDS_ITSELF: Rule.OWN_THREAD,
+    Mistake.READS_ITSELF: Rule.OWN_THREAD,
+    Mistake.READS_RUNNING_THREAD: Rule.RUNNING_THREAD,
+    Mistake.READS_STACK_DIRECTLY: Rule.FOREIGN_ACCESS,
+    Mistake.COPIES_INTO_FOREIGN_MEMORY: Rule.FOREIGN_WRITE,
+    Mistake.COPIES_STACK_OF_RUNNING_THREAD: Rule.RUNNING_THREAD,
+    Mistake.USES_RELEASED_RIGHT: Rule.NO_RIGHT,
+    Mistake.FREES_TWICE: Rule.NO_ALLOCATION,
+    Mistake.PANICS: Rule.PANIC,
+    Mistake.OVERFLOWS_STACK: Rule.FOREIGN_WRITE,
+    Mistake.FORGETS_RESUME_ON_ERROR: Rule.HELD_CALL,
+    Mistake.WRITES_CODE: Rule.FOREIGN_WRITE,
+    Mistake.LEAVES_ONE_HELD: Rule.STILL_HELD,
 }
-FORGETS_RESUME_ON_ERROR = 19
 
 
 def _world(lab: Lab, **options: object) -> World:
@@ -54,13 +82,14 @@ def caught(what: str, rule: Rule, run) -> None:
 def mistakes(lab: Lab) -> str:
     world = _world(lab, mischief=True)
     check.equal("threads captured without a mistake", world.call("mischief_capture", 0), 2)
-    for mistake, rule in MISTAKES.items():
+    check.equal("every mistake is tried", set(CAUGHT_BY), set(Mistake))
+    for mistake, rule in CAUGHT_BY.items():
         world = _world(lab, mischief=True)
-        if mistake == FORGETS_RESUME_ON_ERROR:
+        if mistake is Mistake.FORGETS_RESUME_ON_ERROR:
             check.equal("without an error it is none", world.call("mischief_capture", mistake), 2)
             world.kernel.fails = lambda call: call.name == "thread_get_state"
-        caught(f"mistake {mistake}", rule, lambda: world.call("mischief_capture", mistake))
-    return f"{len(MISTAKES)} mistakes"
+        caught(mistake.name.lower(), rule, lambda: world.call("mischief_capture", mistake))
+    return f"{len(CAUGHT_BY)} mistakes"
 
 
 @scenario("an import that the model does not know is caught")

@@ -92,12 +92,17 @@ def dies_before_suspension(lab: Lab) -> None:
 @scenario("a thread that had ended before")
 def ended_before(lab: Lab) -> None:
     world, main, _ = lab.worked()
-    victim = world.add_thread(world.program.run("descend", 5, at("leaf"))[0], "victim", made_by_pthread=True)
+    victim = world.add_thread(world.program.run("descend", 5, at("leaf"))[0], "victim")
     check.equal("capture", world.capture(first=victim), 0)
     check.whole(world, victim)
     world.kernel.terminate(victim)
     check.equal("capture of who is left", world.capture(), 0)
     check.equal("threads", world.snapshot().threads, 2)
+    check.whole(world, main)
+    # Who is asked for keeps its place.
+    check.equal("capture of who is not", world.capture(first=victim), 0)
+    check.equal("the first", world.threads()[0].id, victim.port)
+    check.not_held(world, victim, SuspendError.GONE)
     check.whole(world, main)
 
 
@@ -174,3 +179,20 @@ def again(lab: Lab) -> None:
         check.equal("capture", world.capture(), 0)
         check.whole(world, main)
         check.capturer(world, capturer)
+
+
+@scenario("a session of another thread, and one that was left behind")
+def sessions(lab: Lab) -> None:
+    world, main, owner = lab.worked()
+    check.equal("a session that is never ended", world.call("driver_forget_session"), 0)
+    # It is this thread's own: nobody waits for it, and nobody is stopped.
+    check.equal("capture", world.capture(), 0)
+    check.not_held(world, main, SuspendError.BUSY)
+    second = world.add_capturer("second")
+    check.equal("capture by another thread", world.capture(), 0)
+    check.not_held(world, main, SuspendError.BUSY)
+    check.not_held(world, owner, SuspendError.BUSY)
+    check.capturer(world, second)
+    world.kernel.terminate(owner)
+    check.equal("capture when the owner has ended", world.capture(), 0)
+    check.whole(world, main)
