@@ -22,6 +22,8 @@ class Architecture:
     # As Rust and clang call it.
     target: str
     page: int
+    # Where threads have their stacks.
+    stacks: int
     new_machine: Callable[[int], unicorn.Uc]
     arguments: tuple[int, ...]
     result: int
@@ -65,6 +67,7 @@ ARM64 = Architecture(
     name="arm64",
     target="aarch64",
     page=0x4000,
+    stacks=0x1_7000_0000,
     new_machine=_arm64_machine,
     arguments=tuple(getattr(arm64, f"UC_ARM64_REG_X{n}") for n in range(8)),
     result=arm64.UC_ARM64_REG_X0,
@@ -83,6 +86,7 @@ X86_64 = Architecture(
     name="x86_64",
     target="x86_64",
     page=0x1000,
+    stacks=0x7000_0400_0000,
     new_machine=lambda _: emulate.x86_64_machine()[0],
     arguments=tuple(getattr(x86, f"UC_X86_REG_{name}") for name in "RDI RSI RDX RCX R8 R9".split()),
     result=x86.UC_X86_REG_RAX,

@@ -3,35 +3,39 @@
 A call of a kernel is counted, can be watched, and can be made to fail. Plain helpers of the C library are neither.
 """
 
+import enum
 import inspect
 from dataclasses import dataclass, field
 from typing import Callable
 
 from .dyld import Dyld
 from .machine import Machine
-from .memory import AddressSpace, Unreadable
+from .memory import KERN_INVALID_ADDRESS, AddressSpace, Unreadable
 from .rules import Broken, Rule
 from .threads import PortSpace, Thread
 
 KERN_SUCCESS = 0
-KERN_INVALID_ADDRESS = 1
-KERN_PROTECTION_FAILURE = 2
 KERN_INVALID_ARGUMENT = 4
 KERN_FAILURE = 5
 KERN_TERMINATED = 37
 MACH_SEND_INVALID_DEST = 0x1000_0003
 
 TASK = 0x203
-TASK_DYLD_INFO = 17
-THREAD_BASIC_INFO = 3
-THREAD_EXTENDED_INFO = 5
-VM_REGION_BASIC_INFO_64 = 9
 CLOCK_UPTIME_RAW = 8
 ALLOCATIONS = 0x1_8000_0000
 
 # What a call takes, and what a reading of the clock takes.
 CALL_NS = 700
 CLOCK_NS = 41
+
+
+class Flavor(enum.IntEnum):
+    """What can be asked of a thread, the task and its memory."""
+
+    THREAD_BASIC_INFO = 3
+    THREAD_EXTENDED_INFO = 5
+    VM_REGION_BASIC_INFO_64 = 9
+    TASK_DYLD_INFO = 17
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ class Kernel:
         """A thread ends, also while it is suspended."""
         self.ports.terminate(thread)
         thread.suspend_count = 0
+        self._released(thread.port)
         self.threads.remove(thread)
 
     def check_quiet(self) -> None:
@@ -150,11 +155,10 @@ class Kernel:
             case "thread_resume":
                 # It only fails if there is nothing left to be resumed.
                 self.terminate(self._thread(call.arguments[0]))
-                self._released(call.arguments[0])
                 return KERN_TERMINATED
             # They were called: more the core cannot do.
             case "mach_port_deallocate":
-                self.ports.release(_port(call.arguments[1]))
+                self.ports.release(_word(call.arguments[1]))
             case "mach_vm_deallocate":
                 self._free(*call.arguments[1:])
         return KERN_FAILURE
@@ -190,10 +194,9 @@ class Kernel:
     def thread_resume(self, port: int) -> int:
         thread = self._thread(port)
         if not thread.alive:
-            self._released(port)
             return MACH_SEND_INVALID_DEST
         if not thread.suspend_count:
-            raise Broken(Rule.RESUMED_TOO_OFTEN, f"thread {_port(port):#x}")
+            raise Broken(Rule.RESUMED_TOO_OFTEN, f"thread {_word(port):#x}")
         thread.suspend_count -= 1
         if not thread.suspend_count:
             self._released(port)
@@ -209,7 +212,7 @@ class Kernel:
         if not thread.suspend_count:
             raise Broken(Rule.RUNNING_THREAD, f"registers of {thread.port:#x}")
         architecture = self.machine.architecture
-        if flavor & 0xFFFF_FFFF != architecture.state_flavor:
+        if _word(flavor) != architecture.state_flavor:
             raise Broken(Rule.UNKNOWN_REQUEST, f"thread state of flavour {flavor}")
         words = b"".join(word.to_bytes(8, "little") for word in thread.state)
         return self._store_counted(state, count, words.ljust(4 * architecture.state_count, b"\0"))
@@ -220,12 +223,13 @@ class Kernel:
         if not thread.alive:
             return MACH_SEND_INVALID_DEST
         ints = lambda *numbers: b"".join(number.to_bytes(4, "little", signed=True) for number in numbers)
-        match flavor & 0xFFFF_FFFF:
-            case 3:  # THREAD_BASIC_INFO
+        match _word(flavor):
+            case Flavor.THREAD_BASIC_INFO:
                 times = [*divmod(thread.user_us, 1_000_000), *divmod(thread.system_us, 1_000_000)]
                 suspended = thread.suspend_count + thread.suspended_by_others
                 words = ints(*times, 0, 1, thread.run_state, 0, suspended, 0)
-            case 5:  # THREAD_EXTENDED_INFO: times in nanoseconds
+            case Flavor.THREAD_EXTENDED_INFO:
+                # In nanoseconds, here.
                 times = (thread.user_us * 1000).to_bytes(8, "little") + (thread.system_us * 1000).to_bytes(8, "little")
                 words = times + ints(0, 1, thread.run_state, 0, 0, 31, 31, 63) + thread.name.ljust(64, b"\0")
             case other:
@@ -256,7 +260,7 @@ class Kernel:
         self, task: int, address: int, size: int, flavor: int, info: int, count: int, object_name: int
     ) -> int:
         self._check_task(task)
-        if flavor & 0xFFFF_FFFF != VM_REGION_BASIC_INFO_64:
+        if _word(flavor) != Flavor.VM_REGION_BASIC_INFO_64:
             raise Broken(Rule.UNKNOWN_REQUEST, f"mach_vm_region of flavour {flavor}")
         region = self.memory.at_or_above(self._load(address, 8))
         if region is None:
@@ -280,7 +284,7 @@ class Kernel:
     @_call()
     def mach_port_deallocate(self, task: int, name: int) -> int:
         self._check_task(task)
-        self.ports.release(_port(name))
+        self.ports.release(_word(name))
         return KERN_SUCCESS
 
     # The task, the system and the loader.
@@ -288,14 +292,14 @@ class Kernel:
     @_call()
     def task_info(self, task: int, flavor: int, info: int, count: int) -> int:
         self._check_task(task)
-        if flavor & 0xFFFF_FFFF != TASK_DYLD_INFO:
+        if _word(flavor) != Flavor.TASK_DYLD_INFO:
             raise Broken(Rule.UNKNOWN_REQUEST, f"task_info of flavour {flavor}")
         words = self.dyld.infos_address.to_bytes(8, "little") + self.dyld.infos_size.to_bytes(8, "little")
         return self._store_counted(info, count, words + (1).to_bytes(4, "little"))
 
     @_call(while_held=True)
     def clock_gettime_nsec_np(self, clock: int) -> int:
-        if clock & 0xFFFF_FFFF != CLOCK_UPTIME_RAW:
+        if _word(clock) != CLOCK_UPTIME_RAW:
             raise Broken(Rule.UNKNOWN_REQUEST, f"clock {clock}")
         self.now_ns += CLOCK_NS - CALL_NS
         return self.now_ns
@@ -339,15 +343,15 @@ class Kernel:
     # What the calls have in common.
 
     def _check_task(self, task: int) -> None:
-        if _port(task) != TASK:
+        if _word(task) != TASK:
             raise Broken(Rule.NO_RIGHT, f"{task:#x} is not the task")
 
     def _thread(self, port: int) -> Thread:
-        return self.ports.thread(_port(port))
+        return self.ports.thread(_word(port))
 
     def _released(self, port: int) -> None:
         for held in self.held:
-            if held.port == _port(port) and not held.until_ns:
+            if held.port == _word(port) and not held.until_ns:
                 held.until_ns = self.now_ns
 
     def _allocate(self, data: bytes) -> int:
@@ -391,6 +395,6 @@ class Kernel:
         self.machine.write(address, data)
 
 
-def _port(register: int) -> int:
-    """A port's name has 32 bits; what the register holds above is not defined."""
+def _word(register: int) -> int:
+    """An argument of 32 bits: a port's name, a flavour. What the register holds above is not defined."""
     return register & 0xFFFF_FFFF

@@ -13,8 +13,6 @@ from .rules import Broken, Rule
 TRAPS = 0x1_F000_0000
 TRAPS_SIZE = 0x1_0000
 TRAP_SIZE = 16
-# A call that takes longer, in seconds, will never end.
-PATIENCE = 120
 
 
 class Machine:
@@ -23,6 +21,8 @@ class Machine:
     def __init__(self, architecture: Architecture, address_bits: int):
         self.architecture = architecture
         self.uc = architecture.new_machine(address_bits)
+        # A call that takes longer, in seconds, will never end.
+        self.patience = 120.0
         self._traps: dict[int, Callable[[], int | None]] = {}
         self._failure: Exception | None = None
         self._access = ""
@@ -90,7 +90,7 @@ class Machine:
         self.uc.reg_write(registers.fp, 0)
         self._depth += 1
         # unicorn's own timeout does not bear calls within calls.
-        watchdog = threading.Timer(PATIENCE, self.uc.emu_stop)
+        watchdog = threading.Timer(self.patience, self.uc.emu_stop)
         watchdog.daemon = True
         if self._depth == 1:
             watchdog.start()

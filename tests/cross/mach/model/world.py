@@ -4,11 +4,12 @@
     0x1_0a40_0000   the program's image                 only the kernel can read it
     0x1_3000_0000   what is asked of the driver, and its answers
     0x1_6c00_0000   the capturing thread's stack        the machine's memory
-    0x1_7000_0000   the other threads' stacks           only the kernel can read them
     0x1_8000_0000   what the kernel allocates           the machine's memory
     0x1_9a00_0000   dyld
     0x1_b000_0000   dyld's list of images               only the kernel can read it
     0x1_f000_0000   what the core imports
+
+Where the other threads' stacks are depends on the architecture; only the kernel can read them.
 """
 
 import struct
@@ -36,7 +37,6 @@ ANSWERS_SIZE = 0x8_0000
 CAPTURER_STACK = 0x1_6C00_0000
 CAPTURER_STACK_SIZE = 0x8_0000
 LOADER_STACK = 0x1_6D00_0000
-STACKS = 0x1_7000_0000
 STACK_DISTANCE = 0x20_0000
 DYLD = 0x1_9A00_0000
 DYLD_UUID = bytes(range(16))
@@ -79,7 +79,7 @@ class World:
         self._answers = self.memory.add_machine(ANSWERS, ANSWERS_SIZE, READ)
         self._map_stack(CAPTURER_STACK)
         self._map_stack(LOADER_STACK)
-        self._stacks = STACKS
+        self._stacks = architecture.stacks
         self._calls: dict[int, list[Place]] = {}
         # What the latest capture has brought, once it was asked for.
         self._snapshot: results.Snapshot | None = None

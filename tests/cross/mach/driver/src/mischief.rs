@@ -28,6 +28,9 @@ enum Mistake {
     ForgetsResumeOnError = 19,
     WritesCode = 20,
     LeavesOneHeld = 21,
+    CallsOnAnotherStack = 22,
+    NeverEnds = 23,
+    AsksForUnknownFacts = 24,
 }
 
 #[repr(C)]
@@ -49,7 +52,32 @@ unsafe extern "C" {
     fn mach_port_deallocate(task: u32, name: u32) -> i32;
     fn mach_vm_deallocate(task: u32, address: u64, size: u64) -> i32;
     fn dladdr(address: *const c_void, answer: *mut LoaderAnswer) -> i32;
+    fn mischief_call_on(stack: *mut u128, function: unsafe extern "C" fn() -> u32) -> u32;
 }
+
+// Calls a function on another stack.
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(
+    "_mischief_call_on:",
+    "stp x29, x30, [sp, #-16]!",
+    "mov x29, sp",
+    "mov sp, x0",
+    "blr x1",
+    "mov sp, x29",
+    "ldp x29, x30, [sp], #16",
+    "ret",
+);
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    "_mischief_call_on:",
+    "push rbp",
+    "mov rbp, rsp",
+    "mov rsp, rdi",
+    "call rsi",
+    "mov rsp, rbp",
+    "pop rbp",
+    "ret",
+);
 
 #[cfg(target_arch = "aarch64")]
 const FLAVOR: i32 = 6;
@@ -75,6 +103,16 @@ pub unsafe extern "C" fn mischief_capture(mistake: u32) -> i32 {
     if does(Mistake::OverflowsStack) {
         return overflow(mistake);
     }
+    if does(Mistake::NeverEnds) {
+        loop {
+            core::hint::spin_loop();
+        }
+    }
+    if does(Mistake::CallsOnAnotherStack) {
+        static mut STACK: [u128; 64] = [0; 64];
+        // SAFETY: the function called needs no more than that.
+        unsafe { mischief_call_on((&raw mut STACK).cast::<u128>().add(64), mach_thread_self) };
+    }
     if does(Mistake::WritesCode) {
         // SAFETY: is what this is about.
         unsafe { core::ptr::write_volatile(mischief_capture as *mut u8, 0) };
@@ -94,6 +132,10 @@ pub unsafe extern "C" fn mischief_capture(mistake: u32) -> i32 {
                 continue;
             }
             captured += i32::from(capture(*thread, *thread == me, mistake));
+        }
+        if does(Mistake::AsksForUnknownFacts) {
+            let mut room = [0i32; 64];
+            thread_info(me, 99, (&raw mut room).cast(), &mut 64);
         }
         for thread in threads.iter().skip(usize::from(does(Mistake::KeepsRight))) {
             mach_port_deallocate(task, *thread);

@@ -26,14 +26,8 @@ def every_instruction(lab: Lab) -> str:
             for thread in stopped[start : start + BATCH]
         ]
         check.equal("capture", world.capture(), 0)
-        captures = {capture.id: capture for capture in world.threads()}
         for thread in threads:
-            capture = captures[thread.port]
-            strip = lambda address: address & ~world.snapshot().pac
-            frames = [(strip(frame.address), frame.sp, frame.returns) for frame in capture.frames]
-            wanted = [(call.pc, call.sp, index > 0) for index, call in enumerate(world.calls_of(thread))]
-            check.equal(f"frames of {thread.name.decode()}", frames, wanted)
-            check.equal("the stop reason", capture.stop, Stop.END_OF_STACK)
+            check.whole(world, thread)
     return f"{len(stopped)} instructions"
 
 

@@ -61,6 +61,25 @@ def each_call_fails(lab: Lab) -> str:
     return f"{sum(failed.values())} calls of {len(failed)} kinds ({names}, …)"
 
 
+@scenario("all kernel calls fail from a position on")
+def all_later_calls_fail(lab: Lab) -> str:
+    clean, _ = _world(lab)
+    _run(clean)
+    for position in range(len(clean.kernel.calls)):
+        world, threads = _world(lab)
+        world.kernel.fails = lambda call: call.index >= position
+        result = _run(world)
+        _nothing_is_made_up(world, threads, "task_threads", result)
+        world.kernel.fails = lambda call: False
+        world.init()
+        check.true("refresh", world.refresh())
+        check.equal("capture", world.capture(depth=ALL), 0)
+        for thread in threads:
+            if thread.alive:
+                check.whole(world, thread)
+    return f"at {len(clean.kernel.calls)} positions"
+
+
 @scenario("all kernel calls of one kind fail")
 def each_kind_fails(lab: Lab) -> str:
     clean, _ = _world(lab)

@@ -143,9 +143,9 @@ def changes_during_capture(lab: Lab) -> str:
             if call.index == before + position and not loader.suspend_count:
                 loads.append(call.name)
                 with world.on(loader):
-                    world.dyld.begin_update()
                     world.load(plugin)
                     world.unload(old)
+                    world.dyld.begin_update()
 
         world.kernel.watchers.append(change)
         check.equal("capture", world.capture(), 0)
@@ -156,7 +156,7 @@ def changes_during_capture(lab: Lab) -> str:
         check.capturer(world, capturer)
         if loads:
             tried += 1
-            check.true("refresh", world.refresh())
+            check.true("refresh without a list", world.refresh())
             check.equal("images", _known(world), _loaded(world))
         position += 1
     return f"at {tried} of {positions} calls"

@@ -32,6 +32,9 @@ class Mistake(enum.IntEnum):
     FORGETS_RESUME_ON_ERROR = 19
     WRITES_CODE = 20
     LEAVES_ONE_HELD = 21
+    CALLS_ON_ANOTHER_STACK = 22
+    NEVER_ENDS = 23
+    ASKS_FOR_UNKNOWN_FACTS = 24
 
 
 CAUGHT_BY = {
@@ -57,6 +60,9 @@ CAUGHT_BY = {
     Mistake.FORGETS_RESUME_ON_ERROR: Rule.HELD_CALL,
     Mistake.WRITES_CODE: Rule.FOREIGN_WRITE,
     Mistake.LEAVES_ONE_HELD: Rule.STILL_HELD,
+    Mistake.CALLS_ON_ANOTHER_STACK: Rule.STACK,
+    Mistake.NEVER_ENDS: Rule.ENDLESS,
+    Mistake.ASKS_FOR_UNKNOWN_FACTS: Rule.UNKNOWN_REQUEST,
 }
 
 
@@ -83,8 +89,11 @@ def mistakes(lab: Lab) -> str:
     world = _world(lab, mischief=True)
     check.equal("threads captured without a mistake", world.call("mischief_capture", 0), 2)
     check.equal("every mistake is tried", set(CAUGHT_BY), set(Mistake))
+    check.equal("every rule is broken", set(CAUGHT_BY.values()) | {Rule.UNKNOWN_IMPORT}, set(Rule))
     for mistake, rule in CAUGHT_BY.items():
         world = _world(lab, mischief=True)
+        if mistake is Mistake.NEVER_ENDS:
+            world.machine.patience = 0.5
         if mistake is Mistake.FORGETS_RESUME_ON_ERROR:
             check.equal("without an error it is none", world.call("mischief_capture", mistake), 2)
             world.kernel.fails = lambda call: call.name == "thread_get_state"

@@ -9,6 +9,9 @@ from ..results import Stop
 from ..world import World
 from .base import Lab, at, scenario
 
+# Above all stacks, and with nothing there.
+NOWHERE = 0x7800_0000_0000
+
 
 @scenario("64 frames, and what they cost")
 def sixty_four_frames(lab: Lab) -> str:
@@ -38,7 +41,7 @@ def holes(lab: Lab) -> str:
             thread = world.add_thread(stopped, "holed")
             calls = world.calls_of(thread)
             hole = (calls[0].sp & -page) + number * page
-            if world.memory.at_or_above(hole).stack_of != thread.port:
+            if thread.port not in world.memory.stacks_in(hole, 1):
                 break
             _dig(world, hole, page, protection)
             check.equal("capture", world.capture(), 0)
@@ -122,7 +125,7 @@ def broken_chains(lab: Lab) -> str:
         "itself": lambda records: records[2],
         "the one before": lambda records: records[1],
         "overlapping": lambda records: records[2] + 8,
-        "far above": lambda records: 0x7_0000_0000,
+        "far above": lambda records: NOWHERE,
         "in the null page": lambda records: 16,
         "misaligned": lambda records: records[3] + 3,
         "all ones": lambda records: (1 << 64) - 8,
@@ -152,7 +155,7 @@ def broken_chains(lab: Lab) -> str:
 def wild_registers(lab: Lab) -> None:
     architecture = lab.architecture
     pc, sp, fp = (architecture.state_index(r) for r in (architecture.pc, architecture.sp, architecture.fp))
-    for value in (0, 8, 0x7_0000_0000, (1 << 64) - 16, (1 << 63) + 8):
+    for value in (0, 8, NOWHERE, (1 << 64) - 16, (1 << 63) + 8):
         for which in ((pc,), (sp,), (fp,), (sp, fp), (pc, sp, fp)):
             world, main, _ = lab.worked()
             thread = world.add_thread(world.program.run("descend", 6, at("leaf"))[0], "wild")
