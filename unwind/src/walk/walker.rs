@@ -47,7 +47,8 @@ pub struct Walker<'a, T> {
     pub(super) registers: WalkRegisters,
     /// The frame that the walk has come to, stripped; its caller is next.
     pub(super) address: FrameAddress,
-    started: bool,
+    /// Where the thread stands, raw, until that was told.
+    first: Option<FrameAddress>,
     ended: Option<StopReason>,
     pub(super) steps_left: u32,
 }
@@ -76,8 +77,8 @@ impl<'a, T: Memory> Walker<'a, T> {
             pac,
             high: bounds.high,
             registers: WalkRegisters::new(registers),
-            address: FrameAddress::InstructionPointer(registers.pc()),
-            started: false,
+            address: FrameAddress::InstructionPointer(pac.strip(registers.pc())),
+            first: Some(FrameAddress::InstructionPointer(registers.pc())),
             ended: None,
             steps_left: STEPS,
         }
@@ -268,9 +269,8 @@ impl<T: Memory> Walk for Walker<'_, T> {
 
     #[inline]
     fn next<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
-        if !self.started {
-            self.started = true;
-            return Ok(Frame { address: self.address, sp: self.registers.sp(), trust: Trust::Context });
+        if let Some(address) = self.first.take() {
+            return Ok(Frame { address, sp: self.registers.sp(), trust: Trust::Context });
         }
         if let Some(stop) = self.ended {
             return Err(stop);
