@@ -49,6 +49,7 @@ pub struct Walker<'a, T> {
     pub(super) address: FrameAddress,
     started: bool,
     ended: Option<StopReason>,
+    lacked_register: bool,
     pub(super) steps_left: u32,
 }
 
@@ -75,12 +76,32 @@ impl<'a, T: Memory> Walker<'a, T> {
             finder: Finder { images, memory: tables, context },
             pac,
             high: bounds.high,
-            registers: WalkRegisters::new(registers),
+            registers: WalkRegisters::new(registers, KnownRegisters::ALL),
             address: FrameAddress::InstructionPointer(registers.pc()),
             started: false,
             ended: None,
+            lacked_register: false,
             steps_left: STEPS,
         }
+    }
+
+    /// The same walk, where only these of the `registers` that it begins with are known: sp and pc must be. A register
+    /// becomes known again in the caller of a frame that has saved it.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn knowing(mut self, registers: &Registers, known: KnownRegisters) -> Self {
+        self.registers.set(registers, known);
+        self
+    }
+
+    /// Whether a frame could not be left by its tables, because they name a register that is not known there: what
+    /// came after it was led by frame pointers.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub const fn lacked_register(&self) -> bool {
+        self.lacked_register
     }
 
     #[inline]
@@ -144,6 +165,7 @@ impl<'a, T: Memory> Walker<'a, T> {
                 // Behind code without tables not every register is known; the frame pointer is. A null one is no end
                 // here: the tables know of a caller.
                 Err(RuleError::UnknownRegister(_)) => {
+                    self.lacked_register = true;
                     self.leave_by_frame_pointer(memory).map_err(|stop| match stop {
                         StopReason::EndOfStack => StopReason::NoRule(self.address.raw()),
                         stop => stop,
@@ -157,6 +179,7 @@ impl<'a, T: Memory> Walker<'a, T> {
             Found::Row => {
                 let (values, known) = registers.fetch(memory);
                 let caller = self.finder.apply_row(memory, &values, known);
+                self.lacked_register |= matches!(caller, Err(RuleError::UnknownRegister(_)));
                 let caller = caller.map_err(|error| stop(error, self.address))?;
                 let pc = caller.return_address.ok_or(StopReason::EndOfStack)?;
                 if caller.signal_frame {
@@ -244,10 +267,8 @@ impl<'a, T: Memory> Walker<'a, T> {
         memory: &mut M,
         stop: StopReason,
     ) -> Result<(FrameAddress, Trust), StopReason> {
-        if let Some(lr) = self.registers.lr() {
-            if !self.is_caller(lr) {
-                return Err(stop);
-            }
+        if self.registers.architecture() == Architecture::Arm64 {
+            let lr = self.registers.lr().filter(|lr| self.is_caller(*lr)).ok_or(stop)?;
             self.registers.leave_by_link_register();
             return Ok((FrameAddress::ReturnAddress(lr), Trust::LinkRegister));
         }
