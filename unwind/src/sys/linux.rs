@@ -78,6 +78,14 @@ impl Fd {
         unsafe { syscall(libc::SYS_read, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0]) }
     }
 
+    /// Reads from the file's beginning, wherever its position is, and leaves that as it is.
+    pub(crate) fn read_from_start(&self, out: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: the kernel writes at most `out.len()` bytes to `out`.
+        unsafe {
+            syscall(libc::SYS_pread64, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0])
+        }
+    }
+
     /// Reads until the end of the file or of `out`, and returns the part of `out` that was filled.
     pub(crate) fn read_to_end<'a>(&self, out: &'a mut [u8]) -> Result<&'a [u8], Errno> {
         let mut filled = 0;

@@ -121,12 +121,17 @@ pub(crate) fn blocks_signal(thread: ThreadId, signal: i32) -> Option<bool> {
 
 /// Reads `/proc/self/task/<thread>/<file>`.
 fn read<'a>(thread: ThreadId, file: &[u8], buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    open(thread, file)?.read_to_end(buffer)
+}
+
+/// Opens `/proc/self/task/<thread>/<file>`.
+pub(crate) fn open(thread: ThreadId, file: &[u8]) -> Result<sys::Fd, Errno> {
     let mut path = Path { bytes: [0; 48], length: 0 };
     path.push(b"/proc/self/task/");
     path.push_decimal(thread.0.max(0) as u32);
     path.push(b"/");
     path.push(file);
-    sys::open(path.terminated()).and_then(|file| file.read_to_end(buffer))
+    sys::open(path.terminated())
 }
 
 /// A short path, always terminated: the last byte is never written.

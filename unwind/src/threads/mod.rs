@@ -6,6 +6,6 @@ mod linux;
 
 pub use facts::{RunState, SystemCall, ThreadFacts, ThreadId, ThreadName};
 #[cfg(target_os = "linux")]
-pub(crate) use linux::blocks_signal;
-#[cfg(target_os = "linux")]
 pub use linux::{ThreadsError, current, facts, list};
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{blocks_signal, open};

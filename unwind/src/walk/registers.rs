@@ -152,6 +152,15 @@ impl WalkRegisters {
         Ok(caller.pc)
     }
 
+    /// Takes `fp` for the frame pointer, which is not known.
+    pub(super) fn suppose_frame_pointer(&mut self, fp: u64) {
+        let register = roles(self.architecture).fp;
+        if let Some(word) = self.words.get_mut(usize::from(register)) {
+            *word = fp;
+        }
+        self.known = self.known.with(register);
+    }
+
     /// Goes to the caller by the link register: the frame has saved nothing.
     pub(super) fn leave_by_link_register(&mut self) {
         self.known = self.known.and(KnownRegisters::preserved(self.architecture));

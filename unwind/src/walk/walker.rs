@@ -55,6 +55,8 @@ pub struct Walker<'a, T> {
 
 /// No real stack has more frames: 16 MiB of the smallest possible ones.
 const STEPS: u32 = 1 << 20;
+/// The DWARF number of x86_64's frame pointer.
+const RBP: u16 = 6;
 
 impl<'a, T: Memory> Walker<'a, T> {
     /// A walk from `registers` outward, inside `bounds`, by the unwind tables of `images`, which are read from `tables`:
@@ -164,7 +166,10 @@ impl<'a, T: Memory> Walker<'a, T> {
                 }
                 // Behind code without tables not every register is known; the frame pointer is. A null one is no end
                 // here: the tables know of a caller.
-                Err(RuleError::UnknownRegister(_)) => {
+                Err(RuleError::UnknownRegister(register)) => {
+                    if let Some(pc) = self.leave_by_epilogue(memory, register, &rule) {
+                        return Ok((FrameAddress::ReturnAddress(pc), rule.trust()));
+                    }
                     self.lacked_register = true;
                     self.leave_by_frame_pointer(memory).map_err(|stop| match stop {
                         StopReason::EndOfStack => StopReason::NoRule(self.address.raw()),
@@ -247,6 +252,27 @@ impl<'a, T: Memory> Walker<'a, T> {
         }
         self.registers = registers;
         Some(pc)
+    }
+
+    /// Goes to the caller by a rule that needs the frame pointer, which is not known but may lie at a fixed distance from
+    /// the stack pointer. Nothing changes if that does not lead to a caller.
+    fn leave_by_epilogue<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        register: u16,
+        rule: &SavedRule,
+    ) -> Option<u64> {
+        if self.registers.architecture() != Architecture::X86_64 || register != RBP {
+            return None;
+        }
+        let distance = self.finder.frame_pointer_above_stack_pointer(self.address, rule)?;
+        let before = self.registers.clone();
+        self.registers.suppose_frame_pointer(before.sp().checked_add(distance)?);
+        let pc = self.leave_if_called(memory, rule);
+        if pc.is_none() {
+            self.registers = before;
+        }
+        pc
     }
 
     fn leave_by_frame_pointer<M: Memory>(

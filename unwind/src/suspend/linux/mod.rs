@@ -19,6 +19,8 @@
 //! target says when it is done with the registers. A late or stray signal finds no request for its thread and returns.
 
 mod handshake;
+#[cfg_attr(not(test), allow(dead_code))]
+mod peek;
 mod signal;
 
 pub(crate) use handshake::install;
