@@ -12,6 +12,8 @@ mod stack_copy;
 mod window;
 
 #[cfg(target_os = "linux")]
+pub(crate) use linux::PipeMemory;
+#[cfg(target_os = "linux")]
 pub use linux::ProcessMemory;
 pub use pages::{Paged, Pages};
 pub use slice::SliceMemory;

@@ -6,4 +6,4 @@ mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::install;
 #[cfg(target_os = "linux")]
-pub use linux::{Patience, Release, Session, SuspendError, Suspended, Suspender};
+pub use linux::{Patience, Registration, Release, Session, SuspendError, Suspended, Suspender};

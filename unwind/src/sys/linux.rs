@@ -1,5 +1,9 @@
 //! Raw Linux system calls. Numbers and constants come from the `libc` crate; none of its functions is called.
 
+mod process;
+
+pub(crate) use process::*;
+
 use core::ffi::CStr;
 
 /// A positive error number, as `libc` names them.
@@ -108,6 +112,12 @@ impl Fd {
         unsafe {
             syscall(libc::SYS_getdents64, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0])
         }
+    }
+
+    /// The same, from the first entry on again.
+    pub(crate) fn rewind(&self) -> Result<(), Errno> {
+        // SAFETY: no pointers.
+        unsafe { syscall(libc::SYS_lseek, [self.0 as usize, 0, libc::SEEK_SET as usize, 0, 0, 0]) }.map(drop)
     }
 
     /// Writes `length` bytes of this process's memory at `address`, which need not be readable: then `EFAULT`.

@@ -8,4 +8,4 @@ pub use facts::{RunState, SystemCall, ThreadFacts, ThreadId, ThreadName};
 #[cfg(target_os = "linux")]
 pub use linux::{ThreadsError, current, facts, list};
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{blocks_signal, open};
+pub(crate) use linux::{blocks_signal, each, open, open_list};

@@ -21,10 +21,13 @@
 mod handshake;
 #[cfg_attr(not(test), allow(dead_code))]
 mod peek;
+#[cfg_attr(not(test), allow(dead_code))]
+mod ptrace;
 mod signal;
 
 pub(crate) use handshake::install;
 pub use handshake::{Session, Suspended, Suspender};
+pub use ptrace::Registration;
 
 /// Why a thread was not suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
