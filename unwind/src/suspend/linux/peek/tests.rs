@@ -1,6 +1,7 @@
 //! Peeks at real threads, and at what kernels print.
 
 extern crate std;
+use super::super::ptrace::tests::quiet;
 use super::*;
 use crate::images::ImageTable;
 use crate::memory::ProcessMemory;
@@ -49,6 +50,7 @@ fn begin(thread: ThreadId) -> Peek {
 
 #[test]
 fn a_thread_that_waits_is_walked_to_its_end_without_being_stopped() {
+    let _quiet = quiet();
     if emulated() {
         return;
     }
@@ -82,6 +84,7 @@ fn a_thread_that_waits_is_walked_to_its_end_without_being_stopped() {
 
 #[test]
 fn a_thread_that_has_run_is_found_out_although_it_waits_at_the_same_place_again() {
+    let _quiet = quiet();
     if emulated() {
         return;
     }

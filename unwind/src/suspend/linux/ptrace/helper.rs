@@ -205,7 +205,6 @@ fn read_all(job: &Job<'_>, room: &mut Room<'_>) {
         seat.registers = registers;
         seat.base = sp;
         seat.window = Range { start: used as u64, end: used.saturating_add(filled) as u64 };
-        seat.complete = filled < size || size == there;
         // What comes next begins at a multiple of 16.
         used = used.saturating_add(filled).checked_next_multiple_of(16).unwrap_or(usize::MAX);
         seat.state = SeatState::Read;

@@ -17,8 +17,6 @@ pub(crate) struct Seat {
     /// The address that the copy of its stack begins at, and where in the arena that is.
     pub(crate) base: u64,
     pub(crate) window: Range,
-    /// Nothing of the stack is missing from the copy.
-    pub(crate) complete: bool,
     /// Between these times it was held, if it was at all.
     pub(crate) held: Range,
 }
@@ -50,7 +48,6 @@ impl Seat {
             registers: Registers::ZERO,
             base: 0,
             window: Range { start: 0, end: 0 },
-            complete: false,
             held: Range { start: 0, end: 0 },
         }
     }

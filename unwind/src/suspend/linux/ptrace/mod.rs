@@ -20,7 +20,7 @@ mod helper;
 mod job;
 mod stop;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub(crate) use job::{Room, Seat, SeatState, Step};
 
@@ -46,9 +46,9 @@ static LOST: AtomicBool = AtomicBool::new(false);
 /// What to do about Yama's registration of tracers; see [`Registration`].
 static REGISTRATION: AtomicI32 = AtomicI32::new(Registration::LEAVE);
 
-/// Whether the helper registers as this process's tracer (`PR_SET_PTRACER`), which Yama's restricted mode (`ptrace_scope`
-/// 1) demands of a tracer that is no ancestor. The kernel has one place for that, and does not tell who is in it: the
-/// registration of another crash reporter gets lost.
+/// Whether the helper registers as this process's tracer (`PR_SET_PTRACER`), which Yama demands in its restricted mode of
+/// a tracer that is no ancestor. The kernel has one place for that, and does not tell who is in it: the registration of
+/// another crash reporter gets lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Registration {
     /// It does not. Where that is needed, threads are stopped one by one.
@@ -115,11 +115,6 @@ pub(crate) fn prepare(registration: Registration) -> Result<(), Errno> {
         let _ = STACK_START.compare_exchange(0, stack, Ordering::AcqRel, Ordering::Relaxed);
     }
     Ok(())
-}
-
-/// Whether the helper would register as a tracer.
-pub(crate) fn registers_as_tracer() -> bool {
-    REGISTRATION.load(Ordering::Relaxed) != Registration::LEAVE
 }
 
 /// Holds all threads at one time but the calling one, copies their registers and stacks into `room`, and lets them go.
