@@ -15,9 +15,9 @@ pub const REGISTER_WORDS: usize = 34;
 mod routines {
     unsafe extern "C" {
         pub(super) fn freezeframe_capture_registers(out: *mut u64);
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", target_os = "android"))]
         pub(super) fn freezeframe_signal_return();
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", target_os = "android"))]
         pub(super) fn freezeframe_clone(
             flags: usize,
             stack_top: usize,
@@ -47,7 +47,7 @@ pub fn capture_registers(out: &mut [u64; REGISTER_WORDS]) {
 ///
 /// # Signal safety
 /// Safe: an address constant.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn signal_return() -> usize {
     routines::freezeframe_signal_return as *const () as usize
 }
@@ -62,7 +62,7 @@ pub fn signal_return() -> usize {
 ///
 /// # Signal safety
 /// Safe.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub unsafe fn clone_task(
     flags: usize,
     stack_top: usize,

@@ -97,7 +97,7 @@ fn each_word_is_the_register_of_its_place() {
 }
 
 /// A handler that returns through [`signal_return`] resumes the thread where it was.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 #[test]
 fn a_handler_returns_through_the_trampoline() {
     use core::sync::atomic::{AtomicUsize, Ordering};
@@ -142,7 +142,7 @@ fn a_handler_returns_through_the_trampoline() {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 #[test]
 fn a_cloned_task_runs_on_its_own_stack_in_the_same_memory_and_ends_with_its_status() {
     extern crate std;

@@ -13,11 +13,11 @@
 //! [`walk`] applies them · [`snapshot`] takes all threads into memory that the caller owns.
 //!
 //! # Platforms
-//! Linux on x86_64 and arm64. Register files, tables and walks of both architectures work everywhere, over bytes.
+//! Linux, Android and Apple systems on x86_64 and arm64. Register files, tables and walks of both architectures work everywhere, over bytes.
 #![no_std]
 
 pub mod images;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub mod init;
 pub mod memory;
 pub mod rule;

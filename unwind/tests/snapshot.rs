@@ -1,18 +1,15 @@
 //! Snapshots of real threads.
-#![cfg(target_os = "linux")]
+#![cfg(any(target_os = "linux", target_os = "macos"))]
 
 mod common;
 
-use common::{
-    Target, deaf, deep, handler, in_a_handler, interrupted, is_in, parked, recurse, spin_inner, spin_outer,
-    spinning, turn,
-};
-use freezeframe_unwind::images::{ImageKind, ImageTable};
-use freezeframe_unwind::rule::{FrameAddress, Trust};
+use common::{Target, deaf, deep, is_in, parked, recurse, spin_inner, spin_outer, spinning, turn};
+use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::rule::Trust;
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
-use freezeframe_unwind::suspend::SuspendError;
+use freezeframe_unwind::suspend::{SuspendError, exempt};
 use freezeframe_unwind::threads::{ThreadId, current};
-use freezeframe_unwind::walk::{Depth, Frame, StopReason};
+use freezeframe_unwind::walk::{Depth, Frame};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 struct Storage {
@@ -52,6 +49,15 @@ fn find(storage: &Storage, id: ThreadId) -> (ThreadCapture, Vec<u64>) {
     (thread, frames.iter().map(|frame| frame.address.lookup()).collect())
 }
 
+/// Whether a thread was held all the while, in this system's way.
+fn is_whole(held: Held) -> bool {
+    if cfg!(target_os = "macos") {
+        matches!(held, Held::Mach { held_ns: 1.. })
+    } else {
+        matches!(held, Held::Signal { held_ns: 1.. })
+    }
+}
+
 #[test]
 fn each_thread_has_its_own_frames() {
     let (_turn, suspender) = turn();
@@ -66,7 +72,7 @@ fn each_thread_has_its_own_frames() {
         (is_in(frames[0], inner) && is_in(frames[1], outer)).then_some((thread, frames))
     });
     let (thread, frames) = stopped.expect("the loop and its caller");
-    assert!(matches!(thread.held, Held::Signal { .. }) && thread.copies >= 1);
+    assert!(is_whole(thread.held) && thread.copies >= 1);
     assert_eq!(thread.registers.unwrap().pc(), frames[0]);
     let (_, frames) = find(&storage, parks.id);
     assert!(!frames.iter().any(|pc| is_in(*pc, inner)));
@@ -76,7 +82,8 @@ fn each_thread_has_its_own_frames() {
     let test = each_thread_has_its_own_frames as *const () as u64;
     assert!(frames.iter().any(|pc| (test..test + 4096).contains(pc)), "this test is on its own stack");
     let view = storage.snapshot.view();
-    assert_eq!(view.threads[0].thread.0 as u32, std::process::id(), "the main thread comes first");
+    assert!(view.threads[0].main, "the main thread comes first");
+    assert_eq!(view.threads.iter().filter(|thread| thread.main).count(), 1);
     assert_eq!((view.dropped_threads, view.threads.iter().filter(|t| t.moved).count()), (0, 0));
     assert!(view.started_ns < view.ended_ns);
 }
@@ -92,7 +99,7 @@ fn who_is_first_who_is_left_out_and_whether_it_goes_on_is_the_callers_choice() {
     snapshot.capture(&suspender, images, &options).unwrap();
     let threads = snapshot.view().threads;
     assert_eq!(threads[0].thread, two.id);
-    assert_eq!(threads[1].thread.0 as u32, std::process::id());
+    assert!(threads[1].main);
     assert!(!threads.iter().any(|thread| exclude.contains(&thread.thread)));
     assert!(threads[0].moved && !threads[1..].iter().any(|thread| thread.moved), "asked of the first only");
 }
@@ -118,7 +125,7 @@ fn a_stack_deeper_than_the_window_is_counted_exactly() {
     let kept = frames.iter().filter(|pc| **pc == returns_to_itself).count() as u64;
     assert_eq!(kept + summary.omitted, 20_000);
     assert!(thread.copies > 1, "more than one window of 64 KiB");
-    assert!(matches!(thread.held, Held::Signal { .. }));
+    assert!(is_whole(thread.held));
 }
 
 #[test]
@@ -168,36 +175,27 @@ fn a_first_thread_that_has_ended_keeps_its_place() {
     snapshot.capture(&suspender, images, &Options { first: Some(ended), ..patient() }).unwrap();
     let threads = snapshot.view().threads;
     assert_eq!((threads[0].thread, threads[0].held), (ended, Held::Not(SuspendError::Gone)));
-    assert_eq!(threads[1].thread.0 as u32, std::process::id());
+    assert!(threads[1].main);
 }
 
 #[test]
-fn a_stack_goes_on_beneath_a_signal_handler_on_whichever_stack_that_runs() {
+fn an_exempt_thread_is_listed_without_a_stack() {
     let (_turn, suspender) = turn();
-    // On arm64 a handler returns through the vDSO; qemu-user has none, and returns through a page that is no code of the
-    // program's.
-    if cfg!(target_arch = "aarch64") && !storage().images.images().iter().any(|i| i.kind == ImageKind::Vdso) {
-        println!("skipped: there is no vDSO here, so it is an emulator's page that handlers return to");
-        return;
-    }
-    for alternate in [false, true] {
-        let target = in_a_handler(alternate);
-        let mut storage = storage();
+    let target = parked();
+    let exemption = exempt::exempt(target.id).unwrap();
+    let mut storage = storage();
+    let mut held = || {
         let Storage { images, snapshot } = &mut *storage;
-        snapshot.capture(&suspender, images, &Options { first: Some(target.id), ..patient() }).unwrap();
-        let view = storage.snapshot.view();
-        let thread = view.threads[0];
-        let frames = view.frames(&thread);
-        let pcs: Vec<u64> = frames.iter().map(|frame| frame.address.lookup()).collect();
-        let place = |function: usize| pcs.iter().position(|pc| is_in(*pc, function));
-        let (inner, outer) = (place(handler as *const () as usize), place(interrupted as *const () as usize));
-        assert!(
-            inner.is_some() && inner < outer,
-            "alternate stack {alternate}: {frames:#x?} {:?}",
-            thread.summary
-        );
-        let signal = frames.iter().position(|frame| matches!(frame.address, FrameAddress::SignalReturn(_)));
-        assert!(inner < signal && signal < outer, "where the signal interrupted: {frames:#x?}");
-        assert_eq!(thread.summary.stop, StopReason::EndOfStack);
-    }
+        snapshot.capture(&suspender, images, &patient()).unwrap();
+        find_held(&storage, target.id)
+    };
+    assert_eq!(held(), Held::Not(SuspendError::Exempt));
+    drop(exemption);
+    assert!(is_whole(held()));
+}
+
+fn find_held(storage: &Storage, id: ThreadId) -> Held {
+    let view = storage.snapshot.view();
+    let thread = view.threads.iter().find(|thread| thread.thread == id);
+    thread.expect("the thread is listed").held
 }

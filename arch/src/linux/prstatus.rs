@@ -3,8 +3,8 @@
 //!
 //! Sources: `struct user_regs_struct` (x86), `struct user_pt_regs` (arm64), `include/uapi/linux/elfcore.h`.
 
-use super::{RegistersError, need, word, x86_64_registers};
-use crate::{Architecture, Registers, RegistersArm64};
+use crate::bytes::{need, word, x86_64_registers};
+use crate::{Architecture, Registers, RegistersArm64, RegistersError};
 use core::mem::offset_of;
 use static_assertions::const_assert_eq;
 
@@ -70,7 +70,7 @@ pub fn from_regset(architecture: Architecture, bytes: &[u8]) -> Result<Registers
     match architecture {
         Architecture::X86_64 => {
             need(bytes, size_of::<UserRegsX86_64>())?;
-            Ok(Registers::X86_64(x86_64_registers!(bytes, UserRegsX86_64,)))
+            Ok(Registers::X86_64(x86_64_registers!(bytes, UserRegsX86_64, [], eflags)))
         }
         Architecture::Arm64 => {
             need(bytes, size_of::<RegistersArm64>())?;

@@ -2,8 +2,8 @@
 //!
 //! Sources: `arch/{x86,arm64}/include/uapi/asm/{ucontext,sigcontext}.h`.
 
-use super::{RegistersError, need, x86_64_registers};
-use crate::{Architecture, Registers};
+use crate::bytes::{need, x86_64_registers};
+use crate::{Architecture, Registers, RegistersError};
 use core::mem::offset_of;
 use static_assertions::{const_assert, const_assert_eq};
 
@@ -102,7 +102,7 @@ pub fn from_ucontext(architecture: Architecture, bytes: &[u8]) -> Result<Registe
     match architecture {
         Architecture::X86_64 => {
             need(bytes, SIZE_X86_64)?;
-            Ok(Registers::X86_64(x86_64_registers!(bytes, UcontextX86_64, uc_mcontext.)))
+            Ok(Registers::X86_64(x86_64_registers!(bytes, UcontextX86_64, [uc_mcontext.], eflags)))
         }
         Architecture::Arm64 => {
             need(bytes, SIZE_ARM64)?;

@@ -39,6 +39,7 @@ const fn held_codes(held: Held) -> (u8, u8, u64) {
         Held::Signal { held_ns } => (1, 0, held_ns),
         Held::Torn => (2, 0, 0),
         Held::Itself => (3, 0, 0),
+        Held::Mach { held_ns } => (4, 0, held_ns),
     }
 }
 
@@ -111,11 +112,10 @@ pub(super) fn write_thread(
 ) {
     let start = w.used();
     let facts = &thread.facts;
-    let main = thread.thread.0 as u32 == context.about.process.pid;
     let (held, error, held_ns) = held_codes(thread.held);
     w.u32(thread.thread.0 as u32);
     w.u8(if first { flags::FIRST } else { 0 }
-        | if main { flags::MAIN } else { 0 }
+        | if thread.main { flags::MAIN } else { 0 }
         | if thread.moved { flags::MOVED } else { 0 });
     w.u8(facts.state as u8);
     w.u8(held);

@@ -209,6 +209,7 @@ fn held_how(code: u8) -> HeldHow {
         1 => HeldHow::Signal,
         2 => HeldHow::Torn,
         3 => HeldHow::Itself,
+        4 => HeldHow::Mach,
         _ => HeldHow::Unknown,
     }
 }

@@ -239,6 +239,8 @@ pub enum HeldHow {
     Not,
     /// By a signal, all the while.
     Signal,
+    /// By Mach's `thread_suspend`, all the while.
+    Mach,
     /// By a signal, but not to the end: the stack may be torn.
     Torn,
     /// It was the capturing thread.

@@ -23,9 +23,13 @@ impl ImageTable {
     /// Marks an image as still there.
     pub(super) fn keep_known(&mut self, kind: ImageKind, start: u64, file: (u64, u64)) -> Option<Range> {
         let generation = self.generation;
-        let mut images = self.images.iter_mut().take(self.count);
-        let known =
-            images.find(|image| image.range.start == start && image.file == file && image.kind == kind)?;
+        let images = self.images.get_mut(..self.count)?;
+        let (settled, added) = images.split_at_mut_checked(self.settled)?;
+        let first = settled.partition_point(|image| image.range.start < start);
+        let here = settled.iter_mut().skip(first).take_while(|image| image.range.start == start);
+        let known = here
+            .chain(added)
+            .find(|image| image.range.start == start && image.file == file && image.kind == kind)?;
         known.generation = generation;
         Some(known.range)
     }

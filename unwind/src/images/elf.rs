@@ -49,6 +49,7 @@ const PAGE: u64 = 4096;
 /// More program headers than any linker writes: the bound on the work for a hostile file.
 const MAX_PROGRAM_HEADERS: u16 = 128;
 /// Whether an ELF file that can be walked begins at `address`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn begins_at<M: Memory>(memory: &mut M, address: u64) -> bool {
     let mut magic = [0; MAGIC.len()];
     memory.read(address, &mut magic) == MAGIC.len() && magic == MAGIC

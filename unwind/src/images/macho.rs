@@ -18,6 +18,7 @@ const CPU_X86_64: u32 = 0x0100_0007;
 const CPU_ARM64: u32 = 0x0100_000c;
 /// A file before it is linked: its sections have no addresses yet.
 const MH_OBJECT: u32 = 1;
+const MH_DYLIB_IN_CACHE: u32 = 1 << 31;
 const LC_SEGMENT_64: u32 = 0x19;
 const LC_UUID: u32 = 0x1b;
 const VM_PROT_EXECUTE: u32 = 4;
@@ -51,7 +52,8 @@ pub(super) fn begins_at<M: Memory>(memory: &mut M, address: u64) -> bool {
 /// None if what is there is no Mach-O image.
 pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Image) -> Option<BuildId> {
     let window = &mut Commands::new();
-    let commands = commands(&mut at(memory, window, load_address, HEADER), load_address)?;
+    let Header { commands, flags } = header(&mut at(memory, window, load_address, HEADER), load_address)?;
+    image.in_shared_cache = flags & MH_DYLIB_IN_CACHE != 0;
 
     let text = find_text(memory, window, commands)?;
     image.slide = load_address.wrapping_sub(text.start);
@@ -121,18 +123,24 @@ pub fn part_of_fat_file(file: &[u8], architecture: Architecture) -> Option<&[u8]
     file.get(offset..offset.checked_add(size)?)
 }
 
-/// Reads the header: where the load commands lie.
-fn commands(header: &mut Cursor<'_>, load_address: u64) -> Option<Range> {
+struct Header {
+    /// Where the load commands lie.
+    commands: Range,
+    flags: u32,
+}
+
+fn header(header: &mut Cursor<'_>, load_address: u64) -> Option<Header> {
     if header.u32().ok()? != MAGIC || !matches!(header.u32().ok()?, CPU_X86_64 | CPU_ARM64) {
         return None;
     }
-    let [_subtype, file_type, _count, size] =
-        [header.u32().ok()?, header.u32().ok()?, header.u32().ok()?, header.u32().ok()?];
+    let mut word = || header.u32().ok();
+    let [_subtype, file_type, _count, size, flags] = [word()?, word()?, word()?, word()?, word()?];
     if file_type == MH_OBJECT || size > MAX_COMMAND_BYTES {
         return None;
     }
     let start = load_address.checked_add(HEADER)?;
-    Some(Range { start, end: start.checked_add(size.into())? })
+    let commands = Range { start, end: start.checked_add(size.into())? };
+    Some(Header { commands, flags })
 }
 
 /// The addresses that the segment with the header was linked at.

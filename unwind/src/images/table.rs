@@ -74,6 +74,8 @@ pub struct Image {
     /// Device and inode of the file, to tell a file from another at the same place.
     pub(super) file: (u64, u64),
     pub(super) generation: u32,
+    /// Whether it lies in dyld's shared cache: there is no file then at its path.
+    pub in_shared_cache: bool,
 }
 
 impl Image {
@@ -90,6 +92,7 @@ impl Image {
         build_id: Span { start: 0, length: 0 },
         file: (0, 0),
         generation: 0,
+        in_shared_cache: false,
     };
 
     /// The executable ranges.
@@ -125,7 +128,7 @@ impl Image {
 /// let mut images = Box::new(ImageTable::new());
 /// images.refresh()?;
 /// let (index, image) = images.find(u64::refresh as *const () as u64).ok_or("no image")?;
-/// assert_eq!(image.kind, ImageKind::Elf);
+/// assert!(matches!(image.kind, ImageKind::Elf | ImageKind::MachO));
 /// assert!(!images.path(image).is_empty() && images.get(index) == Some(image));
 /// # trait Refresh { fn refresh(); }
 /// # impl Refresh for u64 { fn refresh() {} }
@@ -135,6 +138,8 @@ impl Image {
 pub struct ImageTable {
     pub(super) images: [Image; MAX_IMAGES],
     pub(super) count: usize,
+    /// How many of the images are in their places; those behind them were added since.
+    pub(super) settled: usize,
     pub(super) bytes: [u8; NAME_BYTES],
     pub(super) bytes_used: usize,
     pub(super) dropped: u32,
@@ -155,6 +160,7 @@ impl ImageTable {
         Self {
             images: [Image::EMPTY; MAX_IMAGES],
             count: 0,
+            settled: 0,
             bytes: [0; NAME_BYTES],
             bytes_used: 0,
             dropped: 0,
@@ -237,7 +243,7 @@ impl ImageTable {
 
     /// Forgets all images.
     pub fn clear(&mut self) {
-        (self.count, self.bytes_used, self.dropped) = (0, 0, 0);
+        (self.count, self.settled, self.bytes_used, self.dropped) = (0, 0, 0, 0);
         self.version = self.version.wrapping_add(1);
     }
 
@@ -277,7 +283,7 @@ impl ImageTable {
         if count != self.count {
             self.version = self.version.wrapping_add(1);
         }
-        self.count = count;
+        (self.count, self.settled) = (count, count);
     }
 }
 

@@ -4,17 +4,21 @@
 //! stack, a core file, or a fuzzer's bytes. A read never faults: it returns how far it came.
 
 mod cursor;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux;
+#[cfg(target_vendor = "apple")]
+mod mach;
 mod pages;
 mod slice;
 mod stack_copy;
 mod window;
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use linux::PipeMemory;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub use linux::ProcessMemory;
+#[cfg(target_vendor = "apple")]
+pub use mach::ProcessMemory;
 pub use pages::{Paged, Pages};
 pub use slice::SliceMemory;
 pub use stack_copy::StackCopy;

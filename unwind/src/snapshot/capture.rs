@@ -8,7 +8,7 @@ use crate::memory::{Memory, ProcessMemory, StackCopy};
 use crate::rule::StackBounds;
 use crate::suspend::{Patience, Release, Session, SuspendError, Suspender};
 use crate::sys;
-use crate::threads::{self, ThreadId, ThreadsError};
+use crate::threads::{self, Listing, ThreadId, ThreadsError};
 use crate::walk::{Backtrace, Depth, Frame, StopReason, Summary, WalkContext, Walker};
 use freezeframe_arch::{PacMask, Registers};
 
@@ -93,7 +93,8 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
         let started_ns = sys::monotonic();
         self.head =
             Head { threads: 0, frames: 0, dropped: 0, started_ns, ended_ns: started_ns, pac: pac_mask() };
-        self.list(options)?;
+        // Before the session, so that it ends after it: on Mach it then gives rights back, and nobody may be held.
+        let _listing = self.list(options)?;
         let me = threads::current();
         let threads = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
         let mut session = suspender.session();
@@ -103,11 +104,11 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
         let mut taker = Taker { walks, memory: ProcessMemory::new(), stack: &mut self.stack };
         for index in 0..threads.len() {
             let first = index == 0;
-            // The first thread does not wait for what is asked about the others, and theirs is all asked before the
-            // first of them is stopped: stopping one can wake another.
+            // The first thread does not wait for what is asked about the others. Where stopping a thread changes what
+            // there is to say of it, theirs is all asked before the first of them is stopped: one can wake another.
             match index {
-                0 => learn_facts(threads.get_mut(..1)),
-                1 => learn_facts(threads.get_mut(1..)),
+                0 if threads::STOPPING_DISTURBS => learn_facts(threads.get_mut(..1)),
+                1 if threads::STOPPING_DISTURBS => learn_facts(threads.get_mut(1..)),
                 _ => {}
             }
             let left = threads.len().saturating_sub(index);
@@ -137,27 +138,30 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
             self.head.frames = self.head.frames.saturating_add(thread.summary.kept);
         }
         drop(session);
+        if !threads::STOPPING_DISTURBS {
+            learn_facts(Some(threads));
+        }
         self.head.ended_ns = sys::monotonic();
         Ok(())
     }
 
     /// Lists who is to be captured: the first, the main thread, then the others in the kernel's order.
-    fn list(&mut self, options: &Options<'_>) -> Result<(), SnapshotError> {
-        let listed = threads::list(&mut self.ids).map_err(SnapshotError::Threads)?;
-        self.head.dropped = listed.saturating_sub(THREADS);
-        let ids = self.ids.get(..listed.min(THREADS)).unwrap_or(&[]);
-        let main = ThreadId(sys::getpid());
+    fn list(&mut self, options: &Options<'_>) -> Result<Listing, SnapshotError> {
+        let listing = Listing::take(&mut self.ids).map_err(SnapshotError::Threads)?;
+        self.head.dropped = listing.count().saturating_sub(THREADS);
+        let ids = self.ids.get(..listing.count().min(THREADS)).unwrap_or(&[]);
+        let main = listing.main();
         let first = options.first.unwrap_or(main);
         let others = ids.iter().copied().filter(|thread| *thread != first && *thread != main);
         // The first is listed even if it has ended: its place must not go to another one.
         let leading = [first, main].into_iter().take(if first == main { 1 } else { 2 });
         for thread in leading.chain(others).filter(|thread| !options.exclude.contains(thread)) {
             if let Some(slot) = self.threads.get_mut(self.head.threads) {
-                *slot = ThreadCapture { thread, ..ThreadCapture::EMPTY };
+                *slot = ThreadCapture { thread, main: thread == main, ..ThreadCapture::EMPTY };
                 self.head.threads = self.head.threads.saturating_add(1);
             }
         }
-        Ok(())
+        Ok(listing)
     }
 }
 
@@ -243,7 +247,7 @@ impl Taker<'_> {
             held.release()
         };
         thread.held = match release {
-            Release::Whole { held_ns } => Held::Signal { held_ns },
+            Release::Whole { held_ns } => Held::whole(held_ns),
             Release::Torn => Held::Torn,
         };
         thread.note(registers, bounds, copy.copies());

@@ -1,11 +1,11 @@
 //! All threads of the process at one time, in memory that the caller owns.
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 mod capture;
 mod storage;
 mod thread;
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub use capture::{Options, SnapshotError};
 pub use storage::{Snapshot, View};
 pub use thread::{Held, ThreadCapture};

@@ -14,6 +14,11 @@ pub enum Held {
         /// From the start of its handler to the release.
         held_ns: u64,
     },
+    /// Stopped by Mach's `thread_suspend`, all the while: for so many nanoseconds.
+    Mach {
+        /// From before the call that stopped it to the release.
+        held_ns: u64,
+    },
     /// Stopped by a signal, but it went on before the copy was complete: the stack may be torn.
     Torn,
     /// Not held: it is the thread that captured.
@@ -22,12 +27,28 @@ pub enum Held {
     Not(SuspendError),
 }
 
+impl Held {
+    /// Held all the while, in this system's way.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) const fn whole(held_ns: u64) -> Self {
+        Self::Signal { held_ns }
+    }
+
+    /// Held all the while, in this system's way.
+    #[cfg(target_vendor = "apple")]
+    pub(super) const fn whole(held_ns: u64) -> Self {
+        Self::Mach { held_ns }
+    }
+}
+
 /// One thread: what the kernel says of it, its registers, and which frames of the snapshot are its.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadCapture {
     /// Its id.
     pub thread: ThreadId,
-    /// What was known of it before it was stopped.
+    /// Whether it is the process's main thread.
+    pub main: bool,
+    /// What is known of it from before it was stopped, or from just after where stopping does not change that.
     pub facts: ThreadFacts,
     /// How it was held.
     pub held: Held,
@@ -47,6 +68,7 @@ pub struct ThreadCapture {
 impl ThreadCapture {
     pub(super) const EMPTY: Self = Self {
         thread: ThreadId(0),
+        main: false,
         facts: ThreadFacts::UNKNOWN,
         held: Held::Not(SuspendError::Gone),
         registers: None,
@@ -64,7 +86,7 @@ impl ThreadCapture {
     };
 
     /// What is known of its stack now that it was copied.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     pub(super) const fn note(&mut self, registers: Registers, bounds: StackBounds, copies: u32) {
         self.registers = Some(registers);
         self.stack_end = if bounds.high == u64::MAX { 0 } else { bounds.high };

@@ -1,19 +1,20 @@
 //! What is known of a thread without stopping it.
 
-/// A thread's id in its process's own pid namespace, as `gettid` returns it.
+/// A thread of this process. On Linux its id in the process's own pid namespace, as `gettid` returns it. On Mach the name of
+/// its port in this task, which stays the same while the thread lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub i32);
 
-/// A thread's name: at most 15 bytes, mostly UTF-8.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A thread's name: at most 63 bytes, mostly UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadName {
     bytes: [u8; Self::MAX],
     length: u8,
 }
 
 impl ThreadName {
-    /// The longest name that Linux keeps.
-    pub const MAX: usize = 15;
+    /// The longest name that any system keeps: 63 bytes on Mach, 15 on Linux.
+    pub const MAX: usize = 63;
 
     /// No name.
     pub const EMPTY: Self = Self { bytes: [0; Self::MAX], length: 0 };
@@ -28,6 +29,12 @@ impl ThreadName {
     /// The name.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or(&[])
+    }
+}
+
+impl Default for ThreadName {
+    fn default() -> Self {
+        Self::EMPTY
     }
 }
 

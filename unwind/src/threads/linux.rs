@@ -24,6 +24,32 @@ pub fn current() -> ThreadId {
     ThreadId(sys::gettid())
 }
 
+/// Whether stopping a thread changes what there is to say of it: a signal ends the wait that it would tell of.
+pub(crate) const STOPPING_DISTURBS: bool = true;
+
+/// The threads as they were listed for a capture.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    count: usize,
+}
+
+impl Listing {
+    /// Lists the threads in `out`.
+    pub(crate) fn take(out: &mut [ThreadId]) -> Result<Self, ThreadsError> {
+        Ok(Self { count: list(out)? })
+    }
+
+    /// How many threads there are, which may be more than fit.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The main thread: its id is the process's.
+    pub(crate) fn main(&self) -> ThreadId {
+        ThreadId(sys::getpid())
+    }
+}
+
 /// Lists the threads of this process in `out` and returns how many there are, which may be more than fit. The kernel
 /// lists them from the oldest to the newest, the main thread first.
 ///

@@ -1,11 +1,17 @@
 //! The threads of this process: which there are, and what the kernel says of each.
 
 mod facts;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux;
+#[cfg(target_vendor = "apple")]
+mod mach;
 
 pub use facts::{RunState, SystemCall, ThreadFacts, ThreadId, ThreadName};
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) use linux::{Listing, STOPPING_DISTURBS, blocks_signal, each, open, open_list};
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub use linux::{ThreadsError, current, facts, list};
-#[cfg(target_os = "linux")]
-pub(crate) use linux::{blocks_signal, each, open, open_list};
+#[cfg(target_vendor = "apple")]
+pub(crate) use mach::{Listing, STOPPING_DISTURBS, is_alive};
+#[cfg(target_vendor = "apple")]
+pub use mach::{ThreadsError, current, facts, list};

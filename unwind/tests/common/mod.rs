@@ -22,10 +22,14 @@ pub(crate) fn turn() -> (MutexGuard<'static, ()>, Suspender) {
     (guard, init(Config::default()).unwrap())
 }
 
-/// Threads that never take our signal and so would cost all of our patience: an emulator's own. qemu-user has one.
+/// Threads that never take our signal and so would cost all of our patience: an emulator's own. qemu-user has one. Where
+/// threads are stopped without a signal there are none.
 pub(crate) fn deaf() -> &'static [ThreadId] {
     static DEAF: OnceLock<Vec<ThreadId>> = OnceLock::new();
     DEAF.get_or_init(|| {
+        if !cfg!(target_os = "linux") {
+            return Vec::new();
+        }
         let mut ids = [ThreadId(0); 64];
         let count = list(&mut ids).unwrap().min(ids.len());
         let mut deaf = ids[..count].to_vec();

@@ -1,7 +1,7 @@
 //! Both sides of the handshake: the state that they share, and the capturer's steps.
 
 use super::signal::{self, Handler};
-use super::{Patience, Release, SuspendError};
+use crate::suspend::{Patience, Release, SuspendError, exempt};
 use crate::sys;
 use crate::threads::{ThreadId, blocks_signal};
 use core::cell::UnsafeCell;
@@ -124,6 +124,9 @@ impl Session {
     pub fn suspend(&mut self, thread: ThreadId, patience: Patience) -> Result<Suspended<'_>, SuspendError> {
         if thread.0 == self.me {
             return Err(SuspendError::Itself);
+        }
+        if exempt::contains(thread) {
+            return Err(SuspendError::Exempt);
         }
         if signal::current_handler() != Handler::Ours {
             return Err(SuspendError::HandlerReplaced);

@@ -7,6 +7,7 @@ use super::job::{Job, Room, Seat, SeatState, Step};
 use super::stop::Stop;
 use crate::images::Range;
 use crate::memory::{Memory, PipeMemory, ProcessMemory};
+use crate::suspend::exempt;
 use crate::sys::{self, Errno};
 use crate::threads::{self, ThreadId};
 use core::sync::atomic::Ordering;
@@ -102,7 +103,7 @@ impl Helper<'_, '_> {
         }
         let (mut hint, mut seized, mut standing) = (0, 0usize, 0usize);
         let _ = threads::each(job.list, |thread| {
-            if thread == job.supervisor || job.exclude.contains(&thread) {
+            if thread == job.supervisor || job.exclude.contains(&thread) || exempt::contains(thread) {
                 return;
             }
             let Some(index) = self.seat_of(thread, hint) else {

@@ -22,6 +22,7 @@ mod stop;
 #[cfg(test)]
 pub(super) mod tests;
 
+#[cfg_attr(not(test), allow(unused_imports))]
 pub(crate) use job::{Room, Seat, SeatState, Step};
 
 use crate::images::Range;

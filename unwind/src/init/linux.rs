@@ -1,5 +1,4 @@
-//! What has to be set up once, before anything is captured. The only functions of this crate that allocate resources
-//! of the process.
+//! The signal handler of the handshake.
 
 use crate::suspend::{Suspender, install};
 use freezeframe_arch::PacMask;
@@ -52,7 +51,7 @@ pub fn init(config: Config) -> Result<Suspender, InitError> {
 ///
 /// x86_64 has none. arm64 Linux signs in the bits from the size of the address space up to 54; 48 bits is what every
 /// distribution's kernel gives to programs that do not ask for more.
-pub const fn pac_mask() -> PacMask {
+pub fn pac_mask() -> PacMask {
     #[cfg(target_arch = "aarch64")]
     {
         PacMask::new(0x007f_0000_0000_0000)

@@ -1,0 +1,193 @@
+//! What dyld tells of the images that it has loaded: by callbacks, and in a structure that any reader may look at.
+//!
+//! The callbacks feed a fixed list that takes no lock to read. dyld's own functions that list images
+//! (`_dyld_get_image_header` and its kin) take its lock, and wait for good if the thread that holds it is stopped.
+//!
+//! Sources: `mach-o/dyld.h`, `mach-o/dyld_images.h`, `mach/task_info.h`.
+
+use super::table::MAX_IMAGES;
+use crate::memory::Memory;
+use crate::sys;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use mach2::kern_return::KERN_SUCCESS;
+use mach2::task_info::{TASK_DYLD_INFO, TASK_DYLD_INFO_COUNT, task_dyld_info};
+
+/// One image, as dyld tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Loaded {
+    /// The address of its header.
+    pub(super) load_address: u64,
+    /// The address of its path, a C string of dyld's.
+    pub(super) path: u64,
+    /// Tells an image from another that was at the same address before.
+    pub(super) serial: u64,
+}
+
+/// A place in the list.
+struct Place {
+    /// [`FREE`], [`TAKEN`], or the address of the header. Written last, so that the other two fit it.
+    load_address: AtomicU64,
+    path: AtomicU64,
+    serial: AtomicU64,
+}
+
+const FREE: u64 = 0;
+/// While the other fields are written.
+const TAKEN: u64 = 1;
+
+static LIST: [Place; MAX_IMAGES] = [const {
+    Place { load_address: AtomicU64::new(FREE), path: AtomicU64::new(0), serial: AtomicU64::new(0) }
+}; MAX_IMAGES];
+static SERIAL: AtomicU64 = AtomicU64::new(0);
+static OVERFLOWED: AtomicU32 = AtomicU32::new(0);
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+/// dyld has told of what was loaded before: the list is complete.
+static COMPLETE: AtomicBool = AtomicBool::new(false);
+
+type Callback = extern "C" fn(header: *const c_void, slide: isize);
+
+unsafe extern "C" {
+    fn _dyld_register_func_for_add_image(callback: Callback);
+    fn _dyld_register_func_for_remove_image(callback: Callback);
+}
+
+/// Asks dyld to tell of images from now on, and at once of those that are there. There is no way to take that back.
+pub(super) fn register() {
+    if REGISTERED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // SAFETY: both functions may be called at any time while this image is loaded.
+    unsafe {
+        _dyld_register_func_for_remove_image(removed);
+        _dyld_register_func_for_add_image(added);
+    }
+    COMPLETE.store(true, Ordering::Release);
+}
+
+extern "C" fn added(header: *const c_void, _slide: isize) {
+    let takes = |place: &&Place| {
+        place.load_address.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let Some(place) = LIST.iter().find(takes) else {
+        OVERFLOWED.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    let mut info = libc::Dl_info {
+        dli_fname: core::ptr::null(),
+        dli_fbase: core::ptr::null_mut(),
+        dli_sname: core::ptr::null(),
+        dli_saddr: core::ptr::null_mut(),
+    };
+    // SAFETY: looks an address up; dyld's lock is this thread's, which dyld calls from.
+    let found = unsafe { libc::dladdr(header, &mut info) } != 0;
+    place.path.store(if found { info.dli_fname as u64 } else { 0 }, Ordering::Relaxed);
+    place.serial.store(SERIAL.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    place.load_address.store(header as u64, Ordering::Release);
+}
+
+extern "C" fn removed(header: *const c_void, _slide: isize) {
+    let place = LIST.iter().find(|place| place.load_address.load(Ordering::Relaxed) == header as u64);
+    if let Some(place) = place {
+        place.load_address.store(FREE, Ordering::Release);
+    }
+}
+
+/// The images that the callbacks have told of; none if dyld was not asked, or not all of them fitted.
+pub(super) fn told() -> Option<impl Iterator<Item = Loaded>> {
+    let whole = COMPLETE.load(Ordering::Acquire) && OVERFLOWED.load(Ordering::Relaxed) == 0;
+    whole.then(|| LIST.iter().filter_map(Place::read))
+}
+
+impl Place {
+    fn read(&self) -> Option<Loaded> {
+        let load_address = self.load_address.load(Ordering::Acquire);
+        let loaded = Loaded {
+            load_address,
+            path: self.path.load(Ordering::Relaxed),
+            serial: self.serial.load(Ordering::Relaxed),
+        };
+        // Only what belongs together: nothing was written in between.
+        core::sync::atomic::fence(Ordering::Acquire);
+        let steady = load_address > TAKEN && self.load_address.load(Ordering::Relaxed) == load_address;
+        steady.then_some(loaded)
+    }
+}
+
+/// `dyld_all_image_infos`, as far as it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AllImageInfos {
+    version: u32,
+    pub(super) count: u32,
+    /// The array of images; null while dyld changes it.
+    array: u64,
+    /// dyld's own header: it is not in the array.
+    pub(super) dyld: u64,
+    /// When dyld has last changed the array.
+    changed: u64,
+    dyld_path: u64,
+}
+
+impl AllImageInfos {
+    const BYTES: usize = 200;
+    /// From this version on there is a time of the last change, and dyld's path.
+    const TIMED: u32 = 15;
+
+    /// Reads it from where the kernel says that it lies. None if there is none.
+    pub(super) fn read<M: Memory>(memory: &mut M) -> Option<Self> {
+        let mut info = task_dyld_info::default();
+        let mut count = TASK_DYLD_INFO_COUNT;
+        // SAFETY: the kernel writes at most `count` words of four bytes to `info`.
+        let result = unsafe {
+            mach2::task::task_info(sys::task(), TASK_DYLD_INFO, (&raw mut info).cast(), &mut count)
+        };
+        let address = info.all_image_info_addr;
+        if result != KERN_SUCCESS || address == 0 {
+            return None;
+        }
+        let mut bytes = [0; Self::BYTES];
+        let read = memory.read(address, &mut bytes);
+        let word = |at: usize| -> Option<u64> {
+            let end = at.checked_add(8)?;
+            bytes.get(..read)?.get(at..end)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+        };
+        let head = word(0)?;
+        let version = head as u32;
+        let timed = version >= Self::TIMED;
+        Some(Self {
+            version,
+            count: (head >> 32) as u32,
+            array: word(8)?,
+            dyld: word(32)?,
+            changed: if timed { word(184).unwrap_or(0) } else { 0 },
+            dyld_path: if timed { word(192).unwrap_or(0) } else { 0 },
+        })
+    }
+
+    /// Whether dyld is changing the array at the moment.
+    pub(super) const fn is_changing(&self) -> bool {
+        self.array == 0
+    }
+
+    /// The image of that index in the array.
+    pub(super) fn image<M: Memory>(&self, memory: &mut M, index: u32) -> Option<Loaded> {
+        const ENTRY: u64 = 24;
+        let address = self.array.checked_add(u64::from(index).checked_mul(ENTRY)?)?;
+        let mut entry = [0; ENTRY as usize];
+        (memory.read(address, &mut entry) == entry.len()).then_some(())?;
+        let (words, _) = entry.as_chunks::<8>();
+        let word = |n: usize| words.get(n).map(|word| u64::from_le_bytes(*word));
+        let (load_address, path) = (word(0)?, word(1)?);
+        // The time of the file's last change is zero in practice: the path's address tells as much.
+        (load_address != 0).then_some(Loaded { load_address, path, serial: path })
+    }
+
+    /// dyld itself.
+    pub(super) fn dyld_image(&self) -> Option<Loaded> {
+        (self.dyld != 0).then_some(Loaded {
+            load_address: self.dyld,
+            path: self.dyld_path,
+            serial: self.dyld_path,
+        })
+    }
+}
