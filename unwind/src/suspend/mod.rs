@@ -4,9 +4,10 @@ mod error;
 pub mod exempt;
 mod hold;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod linux;
+pub(crate) mod linux;
 #[cfg(target_vendor = "apple")]
 mod mach;
+mod ways;
 
 pub use error::SuspendError;
 pub use hold::{Patience, Release};
@@ -16,3 +17,4 @@ pub(crate) use linux::install;
 pub use linux::{Registration, Session, Suspended, Suspender};
 #[cfg(target_vendor = "apple")]
 pub use mach::{Session, Suspended, Suspender};
+pub use ways::{Purpose, Way, Ways};

@@ -155,6 +155,17 @@ pub(crate) fn pipe() -> Result<(Fd, Fd), Errno> {
     Ok((Fd(read), Fd(write)))
 }
 
+/// An entry of the auxiliary vector.
+pub(crate) fn auxiliary(kind: u64) -> Option<u64> {
+    let mut buffer = [0u8; 1024];
+    let vector = open(c"/proc/self/auxv").and_then(|file| file.read_to_end(&mut buffer)).ok()?;
+    let mut entries = vector.as_chunks::<16>().0.iter().map(|entry| {
+        let both = u128::from_le_bytes(*entry);
+        (both as u64, (both >> 64) as u64)
+    });
+    entries.find(|(found, _)| *found == kind).map(|(_, value)| value)
+}
+
 /// This process's id, asked of the kernel each time: right after a fork too.
 pub(crate) fn getpid() -> i32 {
     // SAFETY: no arguments.

@@ -14,6 +14,7 @@
 
 use crate::memory::Memory;
 use crate::rule::KnownRegisters;
+use crate::suspend::SuspendError;
 use crate::sys::{self, Fd};
 use crate::threads::{self, ThreadId};
 use freezeframe_arch::{Architecture, Registers, RegistersArm64, RegistersX86_64};
@@ -23,16 +24,6 @@ const CALL_BYTES: usize = 192;
 /// The longest line of `schedstat`: three numbers.
 const TIMES_BYTES: usize = 80;
 
-/// Why a thread cannot be read without stopping it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PeekError {
-    /// It runs, or waits for a processor.
-    Running,
-    /// `/proc` does not tell of it: it has ended, its files may not be read, the kernel does not count how often threads
-    /// run, or it tells of another machine's registers (an emulator's).
-    Untold,
-}
-
 /// A thread that waits, as it was found.
 #[derive(Debug)]
 pub(crate) struct Peek {
@@ -40,6 +31,13 @@ pub(crate) struct Peek {
     times: Fd,
     found: Told,
     registers: Registers,
+}
+
+fn why_untold(thread: ThreadId) -> SuspendError {
+    match sys::tgkill(sys::getpid(), thread.0, 0) {
+        Err(sys::Errno(libc::ESRCH)) => SuspendError::Gone,
+        _ => SuspendError::Untold,
+    }
 }
 
 /// What the kernel tells of a thread, as it prints it.
@@ -65,21 +63,22 @@ impl Peek {
     /// Looks at a thread. If it waits in a system call, the code there must be one, as `code` has it.
     ///
     /// # Errors
-    /// The thread runs, or nothing is told of it.
+    /// The thread runs or has ended, or nothing is told of it: its files may not be read, the kernel does not count how
+    /// often threads run, or it tells of another machine's registers (an emulator's).
     ///
     /// # Signal safety
     /// Safe: `openat`, `pread64` and a read of memory; about 1 KiB of stack.
-    pub(crate) fn begin<M: Memory>(thread: ThreadId, code: &mut M) -> Result<Self, PeekError> {
-        let open = |file| threads::open(thread, file).map_err(|_| PeekError::Untold);
+    pub(crate) fn begin<M: Memory>(thread: ThreadId, code: &mut M) -> Result<Self, SuspendError> {
+        let open = |file| threads::open(thread, file).map_err(|_| why_untold(thread));
         let (times, call) = (open(b"schedstat")?, open(b"syscall")?);
         let mut found =
             Told { call: [0; CALL_BYTES], call_bytes: 0, times: [0; TIMES_BYTES], times_bytes: 0 };
         // The times first, and last when they are read again: what has happened between is in them.
-        found.times_bytes = times.read_from_start(&mut found.times).map_err(|_| PeekError::Untold)?;
-        found.call_bytes = call.read_from_start(&mut found.call).map_err(|_| PeekError::Untold)?;
+        found.times_bytes = times.read_from_start(&mut found.times).map_err(|_| SuspendError::Untold)?;
+        found.call_bytes = call.read_from_start(&mut found.call).map_err(|_| SuspendError::Untold)?;
         let place = Place::parse(found.call())?;
         if !counts_runs(found.times()) || place.in_call && !follows_system_call(code, place.pc) {
-            return Err(PeekError::Untold);
+            return Err(SuspendError::Untold);
         }
         Ok(Self { call, times, found, registers: registers(place) })
     }
@@ -112,21 +111,21 @@ struct Place {
 
 impl Place {
     /// `number six arguments sp pc`, or `-1 sp pc` outside system calls, or `running`.
-    fn parse(text: &[u8]) -> Result<Self, PeekError> {
+    fn parse(text: &[u8]) -> Result<Self, SuspendError> {
         let mut fields = text.trim_ascii_end().split(|byte| *byte == b' ');
         let number = fields.next().unwrap_or(&[]);
         if number == b"running" {
-            return Err(PeekError::Running);
+            return Err(SuspendError::Running);
         }
         let in_call = number != b"-1";
         if in_call {
-            sys::decimal(number).ok_or(PeekError::Untold)?;
+            sys::decimal(number).ok_or(SuspendError::Untold)?;
         }
         let mut fields = fields.skip(if in_call { 6 } else { 0 });
         let mut address = || fields.next().and_then(sys::hexadecimal).filter(|address| *address != 0);
         match (address(), address()) {
             (Some(sp), Some(pc)) => Ok(Self { in_call, sp, pc }),
-            _ => Err(PeekError::Untold),
+            _ => Err(SuspendError::Untold),
         }
     }
 }

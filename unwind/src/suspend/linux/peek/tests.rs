@@ -131,14 +131,14 @@ fn a_thread_that_runs_or_is_not_there_cannot_be_peeked_at() {
     if !emulated() {
         let runs = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(1));
-            matches!(Peek::begin(id, &mut ProcessMemory::new()), Err(PeekError::Running))
+            matches!(Peek::begin(id, &mut ProcessMemory::new()), Err(SuspendError::Running))
         });
         assert!(runs);
     }
     stop.store(true, Ordering::Relaxed);
     thread.join().unwrap();
     let none = Peek::begin(ThreadId(i32::MAX), &mut ProcessMemory::new());
-    assert_eq!(none.err(), Some(PeekError::Untold));
+    assert_eq!(none.err(), Some(SuspendError::Gone));
 }
 
 #[test]
@@ -147,10 +147,10 @@ fn what_kernels_print_is_read_or_refused() {
     let futex = "202 0x1 0x80 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f00\n";
     assert_eq!(parse(futex), Ok(Place { in_call: true, sp: 0x7ffc, pc: 0x7f00 }));
     assert_eq!(parse("-1 0x7ffc 0x7f00\n"), Ok(Place { in_call: false, sp: 0x7ffc, pc: 0x7f00 }));
-    assert_eq!(parse("running\n"), Err(PeekError::Running));
+    assert_eq!(parse("running\n"), Err(SuspendError::Running));
     // A kernel thread, a cut line, no line.
     for text in ["-1 0x0 0x0\n", "202 0x1 0x80 0x2 0x0 0x0 0xffffffff 0x7ffc\n", "202", "-1", "", "x 1 2"] {
-        assert_eq!(parse(text), Err(PeekError::Untold), "{text}");
+        assert_eq!(parse(text), Err(SuspendError::Untold), "{text}");
     }
     assert!(
         counts_runs(b"1 2 3\n") && !counts_runs(b"0 0 0\n") && !counts_runs(b"1 2\n") && !counts_runs(b"")

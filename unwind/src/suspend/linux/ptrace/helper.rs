@@ -107,7 +107,7 @@ impl Helper<'_, '_> {
                 return;
             }
             let Some(index) = self.seat_of(thread, hint) else {
-                standing = standing.saturating_add(1);
+                standing = standing.saturating_add(usize::from(job.everybody));
                 return;
             };
             hint = index.saturating_add(1);
@@ -122,7 +122,7 @@ impl Helper<'_, '_> {
         seized
     }
 
-    /// The seat of a thread, most likely at `hint`; a new one, if it has none.
+    /// The seat of a thread, most likely at `hint`; a new one, if it has none and everybody is to have one.
     fn seat_of(&mut self, thread: ThreadId, hint: usize) -> Option<usize> {
         let is_it = |seat: &Seat| seat.thread == thread;
         let taken = self.seats.get(..self.taken)?;
@@ -131,6 +131,9 @@ impl Helper<'_, '_> {
         }
         if let Some(index) = taken.iter().position(is_it) {
             return Some(index);
+        }
+        if !self.job.everybody {
+            return None;
         }
         *self.seats.get_mut(self.taken)? = Seat::of(thread);
         self.taken = self.taken.saturating_add(1);

@@ -106,6 +106,8 @@ pub(super) struct Job<'a> {
     pub(super) supervisor: ThreadId,
     /// Threads that must not be stopped.
     pub(super) exclude: &'a [ThreadId],
+    /// Whether threads that have no seat are to be held, too.
+    pub(super) everybody: bool,
     /// The list of the threads, opened by the supervisor: a helper that is killed leaves no descriptor behind.
     pub(super) list: &'a Fd,
     /// A pipe for reading memory where `process_vm_readv` may not be used.

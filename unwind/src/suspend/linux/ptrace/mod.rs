@@ -22,7 +22,6 @@ mod stop;
 #[cfg(test)]
 pub(super) mod tests;
 
-#[cfg_attr(not(test), allow(unused_imports))]
 pub(crate) use job::{Room, Seat, SeatState, Step};
 
 use crate::images::Range;
@@ -99,6 +98,8 @@ pub(crate) struct Helped {
 pub(crate) struct Request<'a> {
     /// Threads that must not be stopped, beside the calling one and those that are exempt.
     pub(crate) exclude: &'a [ThreadId],
+    /// Whether threads that have no seat are held, too.
+    pub(crate) everybody: bool,
     /// Where the main thread's stack may be.
     pub(crate) main_stack: Range,
     /// How long to wait until all stand still, in nanoseconds.
@@ -116,6 +117,11 @@ pub(crate) fn prepare(registration: Registration) -> Result<(), Errno> {
         let _ = STACK_START.compare_exchange(0, stack, Ordering::AcqRel, Ordering::Relaxed);
     }
     Ok(())
+}
+
+/// Whether the helper registers as a tracer.
+pub(crate) fn registers_as_tracer() -> bool {
+    REGISTRATION.load(Ordering::Relaxed) != Registration::LEAVE
 }
 
 /// Holds all threads at one time but the calling one, copies their registers and stacks into `room`, and lets them go.
@@ -142,6 +148,7 @@ pub(crate) fn hold_together(request: &Request<'_>, room: Room<'_>) -> (Helped, u
         process: sys::getpid(),
         supervisor: threads::current(),
         exclude: request.exclude,
+        everybody: request.everybody,
         list: &list,
         pipe: pipe.as_ref(),
         main_stack: request.main_stack,

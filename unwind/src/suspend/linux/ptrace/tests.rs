@@ -60,7 +60,7 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 fn request() -> Request<'static> {
     let patient = 20_000_000_000;
     let main_stack = Range { start: 0, end: 0 };
-    Request { exclude: &[], main_stack, stop_within_ns: patient, hold_at_most_ns: patient }
+    Request { exclude: &[], everybody: true, main_stack, stop_within_ns: patient, hold_at_most_ns: patient }
 }
 
 fn room<'a>(seats: &'a mut [Seat], arena: &'a mut [u8], taken: usize) -> Room<'a> {
@@ -214,6 +214,18 @@ fn threads_beyond_the_seats_are_counted_and_not_stopped() {
     assert_eq!(seats.map(|seat| seat.thread)[..2], [crowd.ids[2], crowd.ids[4]]);
     assert!(seats[..2].iter().all(|seat| seat.state == SeatState::Read));
     crowd.assert_goes_on();
+}
+
+#[test]
+fn only_those_with_a_seat_are_stopped_if_that_is_asked_for() {
+    let Some(_turn) = turn() else { return };
+    let crowd = Crowd::start(3);
+    let mut seats = [Seat::of(crowd.ids[0]), Seat::EMPTY, Seat::EMPTY];
+    let mut arena = std::vec![0; 1 << 16];
+    let request = Request { everybody: false, ..request() };
+    let (helped, taken) = hold_together(&request, room(&mut seats, &mut arena, 1));
+    assert_eq!((helped, taken), (Helped { end: Ok(()), standing: 0 }, 1));
+    assert_eq!(seats.map(|seat| seat.state), [SeatState::Read, SeatState::Listed, SeatState::Listed]);
 }
 
 #[test]
