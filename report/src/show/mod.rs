@@ -8,5 +8,5 @@ mod text;
 
 pub use json::to_json;
 pub use list::{duration, list_line};
-pub use symbols::Symbols;
+pub use symbols::{Function, FunctionIndex, Placement, Symbols};
 pub use text::{RegistersOf, TextOptions, write_text};
