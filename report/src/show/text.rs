@@ -3,7 +3,7 @@
 
 use super::clean::Clean;
 use super::list::duration;
-use crate::read::{Frame, HeldHow, Image, Record, RecordOutcome, Thread};
+use crate::read::{Frame, HeldHow, Image, Record, RecordOutcome, SetHow, Thread};
 use std::io::{Result, Write};
 
 /// Whose registers to print.
@@ -137,6 +137,12 @@ fn write_freeze(out: &mut dyn Write, record: &Record) -> Result<()> {
         ),
     )?;
     write_vitals(out, record)?;
+    let why = record.set.why_not.as_deref().unwrap_or("no reason is given");
+    match record.set.how {
+        SetHow::OneByOne => {}
+        SetHow::Together => field(out, "Held Together", duration(record.set.ns))?,
+        SetHow::NotTogether | SetHow::Unknown => field(out, "Held One By One", why)?,
+    }
     field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))?;
     field(
         out,
@@ -237,6 +243,17 @@ fn write_thread_notes(out: &mut dyn Write, thread: &Thread) -> Result<()> {
             writeln!(out, "# the thread went on before its stack was copied: frames may be wrong")?
         }
         _ => {}
+    }
+    let way = match thread.held.how {
+        HeldHow::Peek => "it waited in the kernel while it was read".into(),
+        HeldHow::Signal => format!("held by a signal for {}", duration(thread.held.ns)),
+        HeldHow::Ptrace => format!("held by a tracer for {}", duration(thread.held.ns)),
+        _ => String::new(),
+    };
+    match &thread.held.why_not {
+        _ if way.is_empty() => {}
+        Some(why) => writeln!(out, "# {way}; in no better way: {why}")?,
+        None => writeln!(out, "# {way}")?,
     }
     if thread.moved {
         writeln!(out, "# the freeze had ended when this stack was taken: it does not show the cause")?;
