@@ -11,8 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// How this system's threads are held.
-const HELD: HeldHow = if cfg!(target_os = "macos") { HeldHow::Mach } else { HeldHow::Signal };
+/// Whether a thread was read whole, in one of this system's ways.
+fn is_read_whole(how: HeldHow) -> bool {
+    match how {
+        HeldHow::Mach => cfg!(target_vendor = "apple"),
+        HeldHow::Peek | HeldHow::Signal | HeldHow::Ptrace => cfg!(target_os = "linux"),
+        _ => false,
+    }
+}
 
 /// One test at a time: they measure what the others would disturb.
 fn turn() -> MutexGuard<'static, ()> {
@@ -124,8 +130,10 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
     assert!(process.cpu_ns.unwrap() > 0 && process.footprint_bytes.unwrap() > 1 << 20, "{process:?}");
     assert!(record.times.continuous_ns.unwrap() >= record.times.detected_ns);
     let watched = record.watched().unwrap();
-    assert_eq!((watched.id, watched.held.how, watched.moved), (current().0 as u32, HELD, false));
-    assert!(watched.held.ns > 0 && record.times.held_longest_ns >= watched.held.ns);
+    assert_eq!((watched.id, watched.moved), (current().0 as u32, false));
+    assert!(is_read_whole(watched.held.how), "{:?}", watched.held);
+    assert_eq!(watched.held.ns > 0, watched.held.how != HeldHow::Peek, "a peek holds nobody");
+    assert!(record.times.held_longest_ns >= watched.held.ns);
     let names = names(record);
     let place = |wanted: &str| names.iter().position(|name| *name == wanted);
     let (inner, outer) = (place("watching::freeze_inner"), place("watching::freeze_outer"));
@@ -308,7 +316,7 @@ fn a_panic_in_the_callback_is_the_callbacks() {
 /// Mach stops threads without signals.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_frozen_thread_that_blocks_the_signal_is_reported_without_its_stack() {
+fn a_frozen_thread_that_blocks_every_signal_is_reported_with_its_stack_where_the_system_has_a_way() {
     let _turn = turn();
     let path = file();
     // SAFETY: sets of the calling thread's own mask, put back below.
@@ -343,12 +351,17 @@ fn a_frozen_thread_that_blocks_the_signal_is_reported_without_its_stack() {
     other.join().unwrap();
     let records = records(&path);
     let watched = records[0].watched().unwrap();
-    assert_eq!((watched.held.how, watched.frames.len()), (HeldHow::Not, 0));
-    assert!(watched.held.why_not.as_ref().unwrap().contains("blocks the signal"));
+    if cfg!(target_arch = "x86_64") {
+        assert!(matches!(watched.held.how, HeldHow::Peek | HeldHow::Ptrace), "{:?}", watched.held);
+        assert!(watched.frames.len() > 3, "{:?}", watched.frames);
+    } else {
+        // An emulator can neither tell where a thread waits nor trace it.
+        assert!(watched.held.how != HeldHow::Not || watched.held.why_not.is_some());
+    }
     let took = records[0].times.capture_ended_ns - records[0].times.capture_started_ns;
     assert!(took < 10_000_000_000, "a bounded wait, not {took} ns");
     let other = records[0].threads.iter().find(|thread| thread.id == other_id.0 as u32).unwrap();
-    assert!(other.held.how == HELD && other.frames.len() > 2, "the rest is there");
+    assert!(is_read_whole(other.held.how) && other.frames.len() > 2, "the rest is there");
 }
 
 /// A loop of closures, watched by pings.
@@ -446,6 +459,6 @@ fn two_loops_that_freeze_together_are_both_captured() {
     for path in &paths {
         let records = records(path);
         assert_eq!(records.len(), 1);
-        assert_eq!(records[0].watched().unwrap().held.how, HELD);
+        assert!(is_read_whole(records[0].watched().unwrap().held.how));
     }
 }

@@ -30,11 +30,15 @@ fn witness(path: &Path, bytes: &[u8]) -> Option<Witness> {
     let mut names: BTreeMap<u64, Vec<(bool, String)>> = BTreeMap::new();
     for symbol in file.symbols().filter(|symbol| symbol.is_definition()) {
         if code.iter().any(|range| range.contains(&symbol.address())) {
-            names.entry(symbol.address()).or_default().push((symbol.is_local(), symbol.name().ok()?.to_owned()));
+            names
+                .entry(symbol.address())
+                .or_default()
+                .push((symbol.is_local(), symbol.name().ok()?.to_owned()));
         }
     }
     names.values_mut().for_each(|names| names.sort_by_key(|(local, _)| *local));
-    let output = Command::new("llvm-objdump").args(["--macho", "--function-starts"]).arg(path).output().ok()?;
+    let output =
+        Command::new("llvm-objdump").args(["--macho", "--function-starts"]).arg(path).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let lines = text.lines().filter(|line| line.len() == 16);
     // Where there are none it prints what lies at the end of nothing.
@@ -81,7 +85,8 @@ fn compare(what: &str, path: &Path) {
             (None, None) => true,
             (Some(found), Some((start, names))) => {
                 // Of equals any is right; a local one only where no other image sees any.
-                let best = |(local, _): &&(bool, String)| Some(*local) == names.first().map(|(local, _)| *local);
+                let best =
+                    |(local, _): &&(bool, String)| Some(*local) == names.first().map(|(local, _)| *local);
                 found.start == start - witness.header
                     && match &name {
                         Some(name) => names.iter().filter(best).any(|(_, other)| name == other),
@@ -117,14 +122,18 @@ fn many() -> String {
     let mut text = String::from("volatile int v;\n");
     for n in 0..20_000 {
         let local = if n % 3 == 0 { "static " } else { "" };
-        writeln!(text, "__attribute__((used)) {local}int function_{n}(int a) {{ return a * {n} + v; }}").expect("a string");
+        writeln!(text, "__attribute__((used)) {local}int function_{n}(int a) {{ return a * {n} + v; }}")
+            .expect("a string");
     }
     text
 }
 
 fn clang(target: &str, source: &Path, output: &Path) -> bool {
     let mut command = Command::new("clang");
-    command.args(["-target", target, "-fuse-ld=lld", "-nostdlib", "-shared", "-O1", "-o"]).arg(output).arg(source);
+    command
+        .args(["-target", target, "-fuse-ld=lld", "-nostdlib", "-shared", "-O1", "-o"])
+        .arg(output)
+        .arg(source);
     command.output().is_ok_and(|output| output.status.success())
 }
 
@@ -135,7 +144,8 @@ fn functions_are_those_that_the_compilers_tools_show() {
     let source = folder.join("many.c");
     std::fs::write(&source, many()).unwrap();
     for target in ["arm64-apple-macos12", "x86_64-apple-macos12"] {
-        let [whole, stripped] = ["whole", "stripped"].map(|kind| folder.join(format!("many-{target}-{kind}")));
+        let [whole, stripped] =
+            ["whole", "stripped"].map(|kind| folder.join(format!("many-{target}-{kind}")));
         if !clang(target, &source, &whole) {
             println!("{target}: skipped, no clang with lld");
             continue;

@@ -8,4 +8,4 @@ mod writer;
 pub use about::{About, AppState, Kind, Process, Strategy, System};
 pub use encoder::{Encoded, encode};
 #[cfg(feature = "std")]
-pub(crate) use sections::flags as thread_flags;
+pub(crate) use sections::{flags as thread_flags, image_flags};
