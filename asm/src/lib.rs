@@ -1,7 +1,8 @@
 //! The few routines of freezeframe that must be assembly: they need registers as they are, or an exact instruction
 //! sequence. One source file an architecture, the same symbols in each.
 //!
-//! Everything here is signal-safe: no stack beyond one word, no memory but the caller's, no calls.
+//! Everything here is signal-safe: no stack beyond one word, no memory but the caller's, no calls but that of a new task's
+//! entry.
 #![no_std]
 
 /// How many 64-bit words [`capture_registers`] writes on this architecture.
@@ -14,8 +15,15 @@ pub const REGISTER_WORDS: usize = 34;
 mod routines {
     unsafe extern "C" {
         pub(super) fn freezeframe_capture_registers(out: *mut u64);
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", target_os = "android"))]
         pub(super) fn freezeframe_signal_return();
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        pub(super) fn freezeframe_clone(
+            flags: usize,
+            stack_top: usize,
+            entry: extern "C" fn(usize) -> i32,
+            argument: usize,
+        ) -> isize;
     }
 }
 
@@ -39,9 +47,30 @@ pub fn capture_registers(out: &mut [u64; REGISTER_WORDS]) {
 ///
 /// # Signal safety
 /// Safe: an address constant.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn signal_return() -> usize {
     routines::freezeframe_signal_return as *const () as usize
+}
+
+/// Makes a new task by `clone`, which begins in `entry(argument)` on the stack that ends at `stack_top` and ends with what
+/// that returns as its exit status. Returns its id, or a negative error number.
+///
+/// # Safety
+/// The stack must be the new task's alone and large enough. `flags` must not ask the kernel to read or write memory
+/// (`CLONE_SETTLS`, `CLONE_PARENT_SETTID` and their like). With `CLONE_VM`, `entry` runs beside the program in the same
+/// memory, with the caller's thread pointer: it must not touch thread-local storage, `errno` included.
+///
+/// # Signal safety
+/// Safe.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub unsafe fn clone_task(
+    flags: usize,
+    stack_top: usize,
+    entry: extern "C" fn(usize) -> i32,
+    argument: usize,
+) -> isize {
+    // SAFETY: as the caller promises.
+    unsafe { routines::freezeframe_clone(flags, stack_top, entry, argument) }
 }
 
 #[cfg(test)]

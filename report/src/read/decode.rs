@@ -62,6 +62,9 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
     let pac_mask = c.u64()?;
     let component = c.text()?;
     let continuous_ns = known(c.u64());
+    let (together, why_not_together) = (c.u8().unwrap_or(0), c.u8().unwrap_or(0));
+    let set =
+        SetInfo { how: set_how(together), why_not: why_not(why_not_together), ns: c.u64().unwrap_or(0) };
     let lasted = detected_ns.saturating_sub(started_ns).saturating_sub(discounted_ns);
     let limit = threshold.interval_ns.saturating_mul(threshold.misses.into());
     Some(Record {
@@ -93,6 +96,7 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
             held_total_ns,
             held_longest_ns,
         },
+        set,
         threshold,
         late_ticks,
         wakeups,
@@ -182,7 +186,9 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
     let values = (0..register_count).map(|_| c.u64()).collect::<Option<Vec<u64>>>()?;
     let architecture = [Architecture::X86_64, Architecture::Arm64].into_iter();
     let names = architecture.filter(|a| a.name() == record.architecture).flat_map(Registers::names);
-    let registers = names.copied().zip(values).collect();
+    // Of a thread that was not stopped the others are not known.
+    let known = |name: &str| held.how != HeldHow::Peek || matches!(name, "rsp" | "rip" | "sp" | "pc");
+    let registers = names.copied().zip(values).filter(|(name, _)| known(name)).collect();
     let (stop_code, stop_address) = (c.u8()?, c.u64()?);
     let stop = StopReason::from_code(stop_code, stop_address);
     let (first, period, times) = (c.u64()?, c.u32()?, c.u64()?);
@@ -228,7 +234,18 @@ fn held_how(code: u8) -> HeldHow {
         2 => HeldHow::Torn,
         3 => HeldHow::Itself,
         4 => HeldHow::Mach,
+        5 => HeldHow::Ptrace,
+        6 => HeldHow::Peek,
         _ => HeldHow::Unknown,
+    }
+}
+
+fn set_how(code: u8) -> SetHow {
+    match code {
+        0 => SetHow::OneByOne,
+        1 => SetHow::Together,
+        2 => SetHow::NotTogether,
+        _ => SetHow::Unknown,
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Record {
     pub duration_ns: u64,
     /// What happened when.
     pub times: Times,
+    /// Whether its threads show one moment.
+    pub set: SetInfo,
     /// What counts as a freeze.
     pub threshold: Threshold,
     /// Ticks of the watcher that came too late to count.
@@ -239,10 +241,35 @@ pub struct Thread {
 pub struct HeldInfo {
     /// In which way, or not.
     pub how: HeldHow,
-    /// Why not.
+    /// Why not; or, if it was held, why not in a better way.
     pub why_not: Option<String>,
     /// For how long.
     pub ns: u64,
+}
+
+/// Whether the threads were held at one time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetInfo {
+    /// Whether they were.
+    pub how: SetHow,
+    /// Why not.
+    pub why_not: Option<String>,
+    /// For how long, from before the first was stopped until the last was let go.
+    pub ns: u64,
+}
+
+/// Whether the threads were held at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SetHow {
+    /// Each was read by itself, as was asked for.
+    OneByOne,
+    /// Those that were held by ptrace stood still at one time.
+    Together,
+    /// That was asked for, and could not be.
+    NotTogether,
+    /// In a way that this version does not know.
+    Unknown,
 }
 
 /// The ways in which a thread can be held.
@@ -255,6 +282,10 @@ pub enum HeldHow {
     Signal,
     /// By Mach's `thread_suspend`, all the while.
     Mach,
+    /// By a helper that traced it, all the while.
+    Ptrace,
+    /// Not at all, but it waited in the kernel all the while. Only two of its registers are known.
+    Peek,
     /// By a signal, but not to the end: the stack may be torn.
     Torn,
     /// It was the capturing thread.

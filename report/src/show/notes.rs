@@ -3,7 +3,7 @@
 use super::apple::field;
 use super::clean::Clean;
 use super::list::duration;
-use crate::read::{HeldHow, Record, Thread};
+use crate::read::{HeldHow, Record, SetHow, Thread};
 use std::io::{Result, Write};
 
 /// What was watched and how, and what that cost.
@@ -47,6 +47,12 @@ pub(super) fn write_details(out: &mut dyn Write, record: &Record) -> Result<()> 
         ),
     )?;
     write_vitals(out, record)?;
+    let why = record.set.why_not.as_deref().unwrap_or("no reason is given");
+    match record.set.how {
+        SetHow::OneByOne => {}
+        SetHow::Together => field(out, "Held Together", duration(record.set.ns))?,
+        SetHow::NotTogether | SetHow::Unknown => field(out, "Held One By One", why)?,
+    }
     field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))?;
     field(
         out,
@@ -120,6 +126,18 @@ pub(super) fn thread_notes(thread: &Thread) -> Vec<String> {
             notes.push("the thread went on before its stack was copied: frames may be wrong".to_owned());
         }
         _ => {}
+    }
+    let way = match thread.held.how {
+        HeldHow::Peek => "it waited in the kernel while it was read".into(),
+        HeldHow::Signal => format!("held by a signal for {}", duration(thread.held.ns)),
+        HeldHow::Ptrace => format!("held by a tracer for {}", duration(thread.held.ns)),
+        HeldHow::Mach => format!("held for {}", duration(thread.held.ns)),
+        _ => String::new(),
+    };
+    match &thread.held.why_not {
+        _ if way.is_empty() => {}
+        Some(why) => notes.push(format!("{way}; in no better way: {why}")),
+        None => notes.push(way),
     }
     if thread.moved {
         notes.push("the freeze had ended when this stack was taken: it does not show the cause".to_owned());
