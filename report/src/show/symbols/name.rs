@@ -97,6 +97,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
         /// Letters that mangled names are made of.
         #[test]
         fn any_name_is_made_readable_or_stays(name in "_(ZN|Z|R)[SIEN0-9CvtTKPRFJXLs_a-d]{0,200}") {
