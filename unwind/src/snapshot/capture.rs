@@ -90,15 +90,23 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
         images: &ImageTable,
         options: &Options<'_>,
     ) -> Result<(), SnapshotError> {
-        let started_ns = sys::monotonic();
-        self.head =
-            Head { threads: 0, frames: 0, dropped: 0, started_ns, ended_ns: started_ns, pac: pac_mask() };
         // Before the session, so that it ends after it: on Mach it then gives rights back, and nobody may be held.
         let _listing = self.list(options)?;
+        self.take_listed(suspender.session(), images, options, None);
+        Ok(())
+    }
+
+    /// Captures the threads that were listed. `own` are the capturing thread's registers, if not those of this call.
+    pub(super) fn take_listed(
+        &mut self,
+        mut session: Result<Session, SuspendError>,
+        images: &ImageTable,
+        options: &Options<'_>,
+        own: Option<&Registers>,
+    ) {
         let me = threads::current();
         let threads = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
-        let mut session = suspender.session();
-        let give_up = started_ns.saturating_add(options.all_within_ns);
+        let give_up = sys::monotonic().saturating_add(options.all_within_ns);
         let tables = ProcessMemory::new();
         let walks = Walks { images, pac: self.head.pac, tables, context: &mut self.context };
         let mut taker = Taker { walks, memory: ProcessMemory::new(), stack: &mut self.stack };
@@ -129,7 +137,7 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
 
             thread.first_frame = self.head.frames;
             match &mut session {
-                _ if thread.thread == me => taker.take_own(thread, storage, depth),
+                _ if thread.thread == me => taker.take_own(own, thread, storage, depth),
                 Ok(_) if time_left == 0 => thread.held = Held::Not(SuspendError::OutOfTime),
                 Ok(session) => taker.take(session, patience, thread, storage, depth, still),
                 Err(error) => thread.held = Held::Not(*error),
@@ -142,11 +150,14 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
             learn_facts(Some(threads));
         }
         self.head.ended_ns = sys::monotonic();
-        Ok(())
     }
 
-    /// Lists who is to be captured: the first, the main thread, then the others in the kernel's order.
-    fn list(&mut self, options: &Options<'_>) -> Result<Listing, SnapshotError> {
+    /// Forgets the earlier content, and lists who is to be captured: the first, the main thread, then the others in the
+    /// kernel's order.
+    pub(super) fn list(&mut self, options: &Options<'_>) -> Result<Listing, SnapshotError> {
+        let started_ns = sys::monotonic();
+        self.head =
+            Head { threads: 0, frames: 0, dropped: 0, started_ns, ended_ns: started_ns, pac: pac_mask() };
         let listing = Listing::take(&mut self.ids).map_err(SnapshotError::Threads)?;
         self.head.dropped = listing.count().saturating_sub(THREADS);
         let ids = self.ids.get(..listing.count().min(THREADS)).unwrap_or(&[]);
@@ -254,9 +265,15 @@ impl Taker<'_> {
         enough
     }
 
-    /// The capturing thread itself, from here on outward.
-    fn take_own(&mut self, thread: &mut ThreadCapture, storage: &mut [Frame], depth: Depth) {
-        let registers = freezeframe_arch::capture();
+    /// The capturing thread itself, from here on outward, or from where it was interrupted.
+    fn take_own(
+        &mut self,
+        interrupted: Option<&Registers>,
+        thread: &mut ThreadCapture,
+        storage: &mut [Frame],
+        depth: Depth,
+    ) {
+        let registers = interrupted.copied().unwrap_or_else(|| freezeframe_arch::capture());
         let bounds = self.walks.bounds(&registers);
         let mut copy = StackCopy::new(self.stack);
         copy.fill(&mut self.memory, bounds.low, bounds.high);
