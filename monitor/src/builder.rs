@@ -143,7 +143,11 @@ impl Builder {
         self.start(PingSource::new(target, thread), Arc::new(Control::default()))
     }
 
-    fn start<S: Source + 'static>(self, source: S, control: Arc<Control>) -> Result<Monitor, StartError> {
+    pub(crate) fn start<S: Source + 'static>(
+        self,
+        source: S,
+        control: Arc<Control>,
+    ) -> Result<Monitor, StartError> {
         if self.threshold.interval_ns < 1_000_000 || self.threshold.total_ns() == u64::MAX {
             return Err(StartError::Threshold("a timeout must be 1 ms or more, and less than centuries"));
         }

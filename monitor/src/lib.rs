@@ -34,6 +34,8 @@
 mod activity;
 mod builder;
 mod clock;
+#[cfg(any(target_vendor = "apple", feature = "core-foundation"))]
+mod core_foundation;
 mod detect;
 mod facts;
 mod freeze;
@@ -45,8 +47,11 @@ mod watch;
 
 pub use activity::Activity;
 pub use builder::{Builder, StartError};
+#[cfg(any(target_vendor = "apple", feature = "core-foundation"))]
+pub use core_foundation::RunLoop;
 pub use detect::{Detector, Next, Reading, Step, Threshold, Verdict};
 pub use freeze::{Freeze, Phase};
+pub use freezeframe_report::encode::AppState;
 pub use monitor::{Monitor, Pause, Statistics};
 pub use semaphore::Semaphore;
 pub use watch::{Beacon, Ping, PingTarget};

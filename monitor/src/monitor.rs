@@ -4,6 +4,7 @@ use crate::builder::Builder;
 use crate::clock;
 use crate::registry::Registration;
 use crate::watch::{Control, Source, Watcher};
+use freezeframe_report::encode::AppState;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +66,11 @@ impl Monitor {
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
         self.control.interval_ns.store(interval_ns, Ordering::Relaxed);
         self.control.misses.store(misses.max(1), Ordering::Relaxed);
+    }
+
+    /// Tells reports whether somebody looks at the program: to be called when that changes.
+    pub fn set_app_state(&self, state: AppState) {
+        self.control.app_state.store(state as u8, Ordering::Relaxed);
     }
 
     /// What it has cost and seen so far.

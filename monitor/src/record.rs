@@ -2,8 +2,8 @@
 
 use crate::clock;
 use crate::detect::Threshold;
-use crate::facts::Facts;
-use freezeframe_report::encode::{About, Kind, Strategy, encode};
+use crate::facts::{Facts, Vitals};
+use freezeframe_report::encode::{About, AppState, Kind, Strategy, encode};
 use freezeframe_report::file::ReportFile;
 use freezeframe_report::layout::Outcome;
 use freezeframe_report::ring::Slot;
@@ -24,6 +24,7 @@ pub(crate) struct Cause<'a> {
     pub(crate) threshold: Threshold,
     pub(crate) late_ticks: u64,
     pub(crate) wakeups: u64,
+    pub(crate) app_state: AppState,
     /// Whether the freeze still goes on.
     pub(crate) still: &'a dyn Fn() -> bool,
 }
@@ -120,6 +121,7 @@ impl Recorder {
         if self.images.images().is_empty() {
             refreshed.map_err(|error| error.to_string())?;
         }
+        let vitals = Vitals::read();
         let now = clock::now();
         let about = About {
             uuid: *uuid::Uuid::new_v4().as_bytes(),
@@ -130,13 +132,14 @@ impl Recorder {
             wall_ns: clock::wall().saturating_sub(now.saturating_sub(cause.detected_ns)),
             started_ns: cause.started_ns,
             detected_ns: cause.detected_ns,
+            continuous_ns: vitals.continuous(cause.detected_ns),
             discounted_ns: cause.discounted_ns,
             interval_ns: cause.threshold.interval_ns,
             misses: cause.threshold.misses,
             late_ticks: cause.late_ticks,
             wakeups: cause.wakeups,
             boot_id: self.facts.owner.boot_id,
-            process: self.facts.process(&self.app, &self.version),
+            process: self.facts.process(&self.app, &self.version, cause.app_state, &vitals),
             system: self.facts.system(),
         };
         let encoded = encode(&mut self.staging, &about, &self.snapshot.view(), &self.images);

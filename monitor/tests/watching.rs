@@ -1,7 +1,7 @@
 //! Monitors on real threads. Bounds on real time are wide: they tell a bounded wait from a hang.
 #![cfg(target_os = "linux")]
 
-use freezeframe_monitor::{Activity, Beacon, Monitor, Phase, Ping, PingTarget, StartError};
+use freezeframe_monitor::{Activity, AppState, Beacon, Monitor, Phase, Ping, PingTarget, StartError};
 use freezeframe_report::file::Size;
 use freezeframe_report::read::{HeldHow, Record, RecordOutcome, RecordStrategy, Report};
 use freezeframe_report::show::Symbols;
@@ -89,6 +89,7 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
         .on_freeze(move |freeze| send.send((freeze.phase, freeze.duration, freeze.record.clone())).unwrap())
         .watch_run_loop()
         .unwrap();
+    monitor.set_app_state(AppState::Foreground);
     beacon.transition(Activity::Entry);
     turns(&beacon, 20);
     let begun = Instant::now();
@@ -115,7 +116,10 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
         "{recorded:?}"
     );
     assert_eq!((record.component.as_str(), record.last_activity), ("the loop", Some("AfterWaiting")));
-    assert_eq!(record.process.as_ref().unwrap().app, "test.app");
+    let process = record.process.as_ref().unwrap();
+    assert_eq!((process.app.as_str(), process.app_state), ("test.app", "foreground"));
+    assert!(process.cpu_ns.unwrap() > 0 && process.footprint_bytes.unwrap() > 1 << 20, "{process:?}");
+    assert!(record.times.continuous_ns.unwrap() >= record.times.detected_ns);
     let watched = record.watched().unwrap();
     assert_eq!((watched.id, watched.held.how, watched.moved), (current().0 as u32, HeldHow::Signal, false));
     assert!(watched.held.ns > 0 && record.times.held_longest_ns >= watched.held.ns);

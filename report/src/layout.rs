@@ -8,7 +8,7 @@ pub const MAGIC: [u8; 8] = *b"\x89FFR\r\n\x1a\n";
 /// A reader refuses a file of a greater major version.
 pub const MAJOR: u16 = 1;
 /// Greater minor versions add sections, or fields at the end of sections.
-pub const MINOR: u16 = 0;
+pub const MINOR: u16 = 1;
 
 /// Everything in the file that is mapped begins at a multiple of this.
 pub const PAGE: usize = 4096;
@@ -86,7 +86,7 @@ pub struct SlotHeader {
     pub valid_bytes: u32,
     /// The record's number: one more for each record of the file.
     pub sequence: u64,
-    /// When the process that wrote began, in clock ticks since the boot (field 22 of `/proc/…/stat`).
+    /// When the process that wrote began, in its system's unit: see [`Owner`](crate::ring::Owner).
     pub start_ticks: u64,
     /// The boot in which it ran.
     pub boot_id: [u8; 16],

@@ -13,6 +13,8 @@ pub mod encode;
 pub mod file;
 pub mod layout;
 #[cfg(feature = "std")]
+pub mod process;
+#[cfg(feature = "std")]
 pub mod read;
 pub mod ring;
 #[cfg(feature = "std")]

@@ -43,6 +43,7 @@ fn every_field_comes_back() {
         (record.times.capture_started_ns, record.times.capture_ended_ns),
         (view.started_ns, view.ended_ns)
     );
+    assert_eq!(record.times.continuous_ns, Some(99_255_000_000));
     assert_eq!((record.threshold.interval_ns, record.threshold.misses), (50_000_000, 5));
     assert_eq!(record.boot_id, "09090909-0909-0909-0909-090909090909");
     let process = record.process.as_ref().unwrap();
@@ -55,7 +56,10 @@ fn every_field_comes_back() {
         (process.app.as_str(), process.version.as_str(), process.debugged),
         ("the.app", "1.2.3", true)
     );
+    assert_eq!((process.app_state, process.translated), ("background", true));
+    assert_eq!((process.cpu_ns, process.footprint_bytes), (Some(1_234_567_890), Some(45_678_592)));
     let system = record.system.as_ref().unwrap();
+    assert_eq!((system.build.as_str(), system.memory_bytes), ("24D70", Some(8_589_934_592)));
     assert_eq!(
         (system.os.as_str(), system.kernel.as_str(), system.model.as_str()),
         ("an OS", "6.1", "a model")
@@ -113,6 +117,48 @@ fn every_field_comes_back() {
     }
 }
 
+/// Takes `bytes` off the end of a section's body, as if its version did not have them yet.
+fn shorten(record: &mut Vec<u8>, section: u32, bytes: usize) {
+    let word = |record: &[u8], at: usize| u32::from_le_bytes(record[at..at + 4].try_into().unwrap());
+    let mut at = 0;
+    while word(record, at) != section {
+        at += 12 + word(record, at + 4) as usize;
+    }
+    let length = word(record, at + 4) as usize - bytes;
+    let body = at + 12..at + 12 + length;
+    record.drain(body.end..body.end + bytes);
+    record[at + 4..at + 8].copy_from_slice(&(length as u32).to_le_bytes());
+    let crc = freezeframe_report::layout::crc(&[&record[at..at + 8], &record[body]]);
+    record[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[test]
+fn a_record_of_version_1_0_is_whole_and_what_came_later_is_unknown() {
+    let folder = Folder::new();
+    let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
+    let mut older = record(&capture(), 7, 100_000);
+    shorten(&mut older, 1, 8);
+    shorten(&mut older, 2, 18);
+    shorten(&mut older, 3, 2 + "24D70".len() + 8);
+    file.ring().write(&older).unwrap();
+    let report = Report::open(&folder.path("r")).unwrap();
+    assert!(report.is_whole(), "{:?}", report.records[0].faults);
+    let record = &report.records[0];
+    let (process, system) = (record.process.as_ref().unwrap(), record.system.as_ref().unwrap());
+    assert_eq!((record.component.as_str(), record.times.continuous_ns), ("the component", None));
+    assert_eq!((process.version.as_str(), process.app_state), ("1.2.3", "unknown"));
+    assert_eq!((process.translated, process.cpu_ns, process.footprint_bytes), (false, None, None));
+    assert_eq!((system.model.as_str(), system.build.as_str(), system.memory_bytes), ("a model", "", None));
+    let mut text = Vec::new();
+    write_text(&mut text, record, TextOptions::default()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("OS Version:          an OS (kernel 6.1)\n"), "{text}");
+    assert!(
+        ["App State", "CPU Time", "Memory:", "Uptime"].iter().all(|field| !text.contains(field)),
+        "{text}"
+    );
+}
+
 #[inline(never)]
 fn the_function_that_captures() -> Captured {
     let captured = capture();
@@ -140,6 +186,12 @@ fn functions_of_this_program_are_named_and_the_text_and_json_hold_them() {
     let text = String::from_utf8(text).unwrap();
     for expected in [
         "Report Version:      104\n",
+        "OS Version:          an OS (24D70) (kernel 6.1)\n",
+        "(translated)\n",
+        "App State:           background\nDebugger:            attached\n",
+        "CPU Time:            1.23 s in all threads\n",
+        "Memory:              footprint 43.6 MiB, machine 8.00 GiB\n",
+        "Uptime:              10.3 s, 89.0 s of sleep not counted\n",
         "Exception Type:      FREEZE\n",
         "Thread 0 Crashed:\n",
         "Binary Images:\n",
@@ -207,7 +259,8 @@ fn whatever_the_room_a_record_keeps_what_matters_most_and_counts_the_rest() {
     let view = captured.snapshot.view();
     let folder = Folder::new();
     let all_frames: u64 = view.threads.iter().map(|thread| thread.summary.kept as u64).sum();
-    for room in (0..4_000).step_by(97).chain((4_000..60_000).step_by(1_999)) {
+    for room in (0..1_000).step_by(3).chain((1_000..4_000).step_by(97)).chain((4_000..60_000).step_by(1_999))
+    {
         let mut bytes = vec![0; room];
         let encoded = encode(&mut bytes, &about(1), &view, &captured.images);
         assert!(encoded.bytes <= room);
@@ -266,15 +319,15 @@ fn holes_of_a_copied_file_are_filled_before_it_is_written_to() {
     file.ring().write(&record(&captured, 1, 100_000)).unwrap();
     drop(file);
     let before = std::fs::read(&path).unwrap();
+    let size = before.len() as u64;
+    // The last slot is empty: cut off and lengthened again, it is a hole that reads the same.
     let sparse = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-    let last = u64::from(SMALL.stride) * 3 + 8192;
-    if rustix::fs::fallocate(&sparse, punch, last, SMALL.stride.into()).is_err() {
+    sparse.set_len(size - u64::from(SMALL.stride)).unwrap();
+    sparse.set_len(size).unwrap();
+    if std::fs::metadata(&path).unwrap().blocks() * 512 >= size {
         println!("skipped: no holes can be made here");
         return;
     }
-    let size = before.len() as u64;
-    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 < size);
     drop(ReportFile::open(&path, SMALL, owner()).unwrap());
     assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= size);
     assert_eq!(std::fs::read(&path).unwrap(), before);

@@ -27,7 +27,7 @@ const TURN: Duration = Duration::from_millis(16);
 
 pub(crate) fn run(arguments: &DemoArguments) -> Outcome {
     let file = arguments.report.clone().unwrap_or_else(new_file);
-    let mut run_loop = RunLoop::new().map_err(Failure::new)?;
+    let mut run_loop = RunLoop::new();
     let monitor = watch(&mut run_loop, arguments, &file)?;
     writeln!(
         std::io::stdout(),

@@ -2,13 +2,10 @@
 //! to do. The order is CFRunLoop's.
 
 use freezeframe_monitor::{Activity, Ping, PingTarget};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fd::OwnedFd;
-use rustix::time::Timespec;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 type Source = Box<dyn FnOnce() + Send>;
@@ -16,10 +13,10 @@ type Timer = Box<dyn FnOnce(&RunLoop)>;
 type Observer = Box<dyn Fn(Activity)>;
 
 /// What other threads see of the loop.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     posted: Mutex<Vec<Posted>>,
-    wake: OwnedFd,
+    wake: Condvar,
     waiting: AtomicBool,
 }
 
@@ -42,16 +39,14 @@ pub(crate) struct RunLoop {
 }
 
 impl RunLoop {
-    pub(crate) fn new() -> std::io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Shared { posted: Mutex::default(), wake, waiting: AtomicBool::new(false) };
-        Ok(Self {
-            shared: Arc::new(shared),
+    pub(crate) fn new() -> Self {
+        Self {
+            shared: Arc::default(),
             timers: RefCell::default(),
             next_timer: Cell::new(0),
             observer: None,
             stopped: Cell::new(false),
-        })
+        }
     }
 
     /// Tells `observer` each activity, before it begins.
@@ -120,15 +115,21 @@ impl RunLoop {
         }
     }
 
+    /// Waits until something is posted or a timer is due.
+    #[inline(never)]
     fn wait(&self) {
-        let timeout =
-            self.timers.borrow().keys().next().map(|(due, _)| due.saturating_duration_since(Instant::now()));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        self.shared.waiting.store(true, Ordering::SeqCst);
-        // What was posted before the flag was set has left its mark in the eventfd.
-        let _ = poll(&mut [PollFd::new(&self.shared.wake, PollFlags::IN)], timeout.as_ref());
-        self.shared.waiting.store(false, Ordering::SeqCst);
-        let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
+        let next_timer = self.timers.borrow().keys().next().map(|(due, _)| *due);
+        let Shared { posted, wake, waiting } = &*self.shared;
+        let mut posted = posted.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.store(true, Ordering::SeqCst);
+        while posted.is_empty() {
+            posted = match next_timer.map(|due| due.saturating_duration_since(Instant::now())) {
+                None => wake.wait(posted).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => break,
+                Some(rest) => wake.wait_timeout(posted, rest).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+        waiting.store(false, Ordering::SeqCst);
     }
 }
 
@@ -139,7 +140,7 @@ pub(crate) struct Handle(Arc<Shared>);
 impl Handle {
     pub(crate) fn post(&self, source: impl FnOnce() + Send + 'static) {
         self.0.posted.lock().unwrap_or_else(PoisonError::into_inner).push(Posted(Box::new(source)));
-        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
+        self.0.wake.notify_one();
     }
 }
 
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn timers_fire_in_order_and_the_observer_hears_the_activities_of_a_turn() {
-        let mut run_loop = RunLoop::new().unwrap();
+        let mut run_loop = RunLoop::new();
         let heard = Rc::new(RefCell::new(Vec::new()));
         let (first, second, observer) = (heard.clone(), heard.clone(), heard.clone());
         run_loop.observe(move |activity| observer.borrow_mut().push(format!("{activity:?}")));
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn work_posted_from_another_thread_ends_the_wait() {
-        let run_loop = RunLoop::new().unwrap();
+        let run_loop = RunLoop::new();
         let (handle, done) = (run_loop.handle(), Arc::new(AtomicBool::new(false)));
         let seen = done.clone();
         let thread = std::thread::spawn(move || {

@@ -2,7 +2,7 @@
 
 mod beacon;
 mod ping;
-mod source;
+pub(crate) mod source;
 mod watcher;
 
 pub use beacon::Beacon;

@@ -4,7 +4,7 @@ use crate::detect::Reading;
 use crate::semaphore::Semaphore;
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What a strategy sees of the loop.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,8 @@ pub(crate) struct Control {
     pub(crate) wakeups: AtomicU64,
     pub(crate) late_ticks: AtomicU64,
     pub(crate) freezes: AtomicU64,
+    /// An `AppState`.
+    pub(crate) app_state: AtomicU8,
 }
 
 impl Control {

@@ -5,6 +5,7 @@ use crate::clock;
 use crate::detect::{Detector, Next, Threshold, Verdict};
 use crate::freeze::{Freeze, Phase};
 use crate::record::Recorder;
+use freezeframe_report::encode::AppState;
 use freezeframe_report::layout::Outcome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -79,6 +80,7 @@ impl<S: Source> Watcher<S> {
             threshold,
             late_ticks: self.control.late_ticks.load(Ordering::Relaxed),
             wakeups: self.control.wakeups.load(Ordering::Relaxed),
+            app_state: AppState::from_code(self.control.app_state.load(Ordering::Relaxed)),
             still: &|| source.unchanged(watched),
         });
         let lasted = now.saturating_sub(started_ns).saturating_sub(discounted_ns);

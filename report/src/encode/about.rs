@@ -18,6 +18,30 @@ pub enum Strategy {
     Ping = 2,
 }
 
+/// What the program has told of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum AppState {
+    /// Nothing.
+    #[default]
+    Unknown = 0,
+    /// Somebody looks at it.
+    Foreground = 1,
+    /// Nobody sees it.
+    Background = 2,
+}
+
+impl AppState {
+    /// The state of that number.
+    pub const fn from_code(code: u8) -> Self {
+        match code {
+            1 => Self::Foreground,
+            2 => Self::Background,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// What happened when. Times are nanoseconds of the monotonic clock unless they say otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
@@ -37,6 +61,8 @@ pub struct About<'a> {
     pub started_ns: u64,
     /// When the watcher found the threshold passed.
     pub detected_ns: u64,
+    /// The same on the clock that goes on while the system sleeps, since the boot; zero: not known.
+    pub continuous_ns: u64,
     /// How much of the time between does not count, because the watcher was stopped or starved itself.
     pub discounted_ns: u64,
     /// One timeout.
@@ -47,7 +73,7 @@ pub struct About<'a> {
     pub late_ticks: u64,
     /// How often the watcher has woken up since it was started.
     pub wakeups: u64,
-    /// The boot, as in `/proc/sys/kernel/random/boot_id`.
+    /// The boot: Linux's `/proc/sys/kernel/random/boot_id`, Apple's `kern.bootsessionuuid`.
     pub boot_id: [u8; 16],
     /// The process.
     pub process: Process<'a>,
@@ -64,7 +90,7 @@ pub struct Process<'a> {
     pub parent: u32,
     /// Its parent's name.
     pub parent_name: &'a [u8],
-    /// When it began, in clock ticks since the boot.
+    /// When it began, in its system's unit: see [`Owner`](crate::ring::Owner).
     pub start_ticks: u64,
     /// Its name.
     pub name: &'a [u8],
@@ -74,8 +100,16 @@ pub struct Process<'a> {
     pub app: &'a str,
     /// The program's version, as the program tells it.
     pub version: &'a str,
-    /// Whether a debugger was attached at the start.
+    /// Whether a debugger was attached.
     pub debugged: bool,
+    /// Whether somebody was looking.
+    pub app_state: AppState,
+    /// Whether it was made for another architecture than the machine's, and was translated (Rosetta).
+    pub translated: bool,
+    /// CPU time of all its threads so far, ended ones included; zero: not known.
+    pub cpu_ns: u64,
+    /// How much memory it takes. Linux: its resident set. Apple: its physical footprint. Zero: not known.
+    pub footprint_bytes: u64,
 }
 
 /// Which machine it was.
@@ -83,6 +117,8 @@ pub struct Process<'a> {
 pub struct System<'a> {
     /// The operating system's name and version.
     pub os: &'a [u8],
+    /// The operating system's build, if it has such a name: `24D70`.
+    pub build: &'a [u8],
     /// The kernel's release.
     pub kernel: &'a [u8],
     /// The hardware's model.
@@ -91,4 +127,6 @@ pub struct System<'a> {
     pub cores: u32,
     /// Bytes in a page.
     pub page_bytes: u32,
+    /// The machine's memory; zero: not known.
+    pub memory_bytes: u64,
 }

@@ -47,7 +47,9 @@ pub fn encode(out: &mut [u8], about: &About<'_>, snapshot: &View<'_>, images: &I
         one_thread(&mut writer, &context, &mut left, first, true, most);
     }
     let most = writer.room() / 2;
-    section(&mut writer, Section::Images, |w| write_images(w, &context, &mut left, most));
+    if !section(&mut writer, Section::Images, |w| write_images(w, &context, &mut left, most)) {
+        left.images = images.dropped().saturating_add(images.images().len() as u32);
+    }
     for (index, thread) in others.iter().enumerate() {
         let most = writer.room().checked_div(others.len().saturating_sub(index)).unwrap_or(0);
         one_thread(&mut writer, &context, &mut left, thread, false, most);

@@ -5,7 +5,7 @@ mod encoder;
 mod sections;
 mod writer;
 
-pub use about::{About, Kind, Process, Strategy, System};
+pub use about::{About, AppState, Kind, Process, Strategy, System};
 pub use encoder::{Encoded, encode};
 #[cfg(feature = "std")]
 pub(crate) use sections::flags as thread_flags;

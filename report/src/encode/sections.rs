@@ -66,6 +66,7 @@ pub(super) fn write_record(w: &mut Writer<'_>, context: &Context<'_>) {
     w.bytes(&about.boot_id);
     w.u64(snapshot.pac.bits());
     w.string(about.component.as_bytes());
+    w.u64(about.continuous_ns);
 }
 
 pub(super) fn write_process(w: &mut Writer<'_>, process: &Process<'_>) {
@@ -78,6 +79,10 @@ pub(super) fn write_process(w: &mut Writer<'_>, process: &Process<'_>) {
     w.string(process.parent_name);
     w.string(process.app.as_bytes());
     w.string(process.version.as_bytes());
+    w.u8(process.app_state as u8);
+    w.u8(u8::from(process.translated));
+    w.u64(process.cpu_ns);
+    w.u64(process.footprint_bytes);
 }
 
 pub(super) fn write_system(w: &mut Writer<'_>, system: &System<'_>) {
@@ -86,6 +91,8 @@ pub(super) fn write_system(w: &mut Writer<'_>, system: &System<'_>) {
     w.string(system.os);
     w.string(system.kernel);
     w.string(system.model);
+    w.string(system.build);
+    w.u64(system.memory_bytes);
 }
 
 /// Frames of another thread that come before its registers.
@@ -194,6 +201,10 @@ pub(super) fn write_images(w: &mut Writer<'_>, context: &Context<'_>, left: &mut
     let start = w.used();
     let count_at = w.used();
     w.u32(0);
+    // Before anything is taken back: that would forget that not even this had room.
+    if !w.fits() {
+        return;
+    }
     let mut count = 0u32;
     let used = used_images(context);
     for wanted in [true, false] {

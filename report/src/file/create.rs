@@ -1,12 +1,11 @@
 //! Making a file: under another name, with every block allocated and written, and then all at once under its own.
 //!
-//! A store into a hole of a mapped file raises SIGBUS when the disk is full; so there are no holes. On btrfs even written
-//! blocks are copied on writing, unless that is switched off while the file is empty.
+//! A store into a hole of a mapped file raises SIGBUS when the disk is full; so there are no holes.
 
-use super::FileError;
 use super::mapped::Size;
+use super::{FileError, system};
 use crate::layout::{FIRST_SLOT, MAGIC, MAJOR, MINOR, PAGE, SECOND_SUPERBLOCK, Superblock, crc};
-use rustix::fs::{AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -23,14 +22,8 @@ pub(super) fn create(path: &Path, size: Size) -> Result<Option<OwnedFd>, FileErr
             error => FileError::system(path, action)(error),
         }
     };
-    // Where the file system knows no such flag, it needs none.
-    if let Ok(flags) = rustix::fs::ioctl_getflags(file) {
-        let _ = rustix::fs::ioctl_setflags(file, flags | IFlags::NOCOW);
-    }
     // Where this is not to be had, writing allocates too.
-    if let Err(error @ (Errno::NOSPC | Errno::DQUOT)) =
-        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)
-    {
+    if let Err(error @ (Errno::NOSPC | Errno::DQUOT)) = system::allocate(file, bytes) {
         return Err(no_space("allocate")(error));
     }
     write_all(file, &vec![0; FIRST_SLOT], 0).map_err(no_space("write"))?;
@@ -61,7 +54,7 @@ fn superblock(size: Size) -> Vec<u8> {
     block
 }
 
-fn write_all(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+pub(super) fn write_all(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match rustix::io::pwrite(file, bytes, at) {
             Ok(0) => return Err(Errno::NOSPC),
@@ -90,7 +83,7 @@ impl Temporary {
         hidden.push(format!(".{}", uuid::Uuid::new_v4().simple()));
         let temporary = path.with_file_name(hidden);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::open(&temporary, flags, Mode::RUSR | Mode::WUSR)
+        let file = system::create_new(&temporary, flags, Mode::RUSR | Mode::WUSR)
             .map_err(FileError::system(path, "create"))?;
         Ok(Self { file, path: temporary })
     }
@@ -99,7 +92,7 @@ impl Temporary {
     fn rename(self, path: &Path) -> Result<Option<OwnedFd>, FileError> {
         let renamed = match rustix::fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
             // A file system without that flag: a hard link does not replace either.
-            Err(Errno::INVAL | Errno::NOSYS) => {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 rustix::fs::linkat(CWD, &self.path, CWD, path, AtFlags::empty()).inspect(|()| {
                     let _ = rustix::fs::unlink(&self.path);
                 })

@@ -1,10 +1,10 @@
 //! A file that is open for writing records.
 
-use super::{FileError, create::create};
+use super::{FileError, create::create, system};
 use crate::layout::{FIRST_SLOT, MAX_FILE_BYTES, MAX_SLOTS, MAX_STRIDE, MIN_SLOTS, PAGE};
 use crate::read::{Geometry, read_geometry};
 use crate::ring::{Owner, Ring};
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -93,11 +93,8 @@ impl ReportFile {
             },
         };
         let bytes = geometry.file_bytes();
-        let map = memmap2::MmapOptions::new()
-            .len(bytes)
-            .populate()
-            .map_raw(&file)
-            .map_err(|error| FileError::System { path: path.to_owned(), action: "map", error })?;
+        let failed = |error| FileError::System { path: path.to_owned(), action: "map", error };
+        let map = system::map(&file, bytes).map_err(failed)?;
         let base = NonNull::new(map.as_mut_ptr()).ok_or_else(|| FileError::NotAFile(path.to_owned()))?;
         // SAFETY: the mapping is page-aligned, has the geometry's size and lives as long as the ring, in `map`; the lock
         // keeps other writers away.
@@ -135,7 +132,7 @@ impl ReportFile {
     /// # Errors
     /// The system's.
     pub fn sync(&self) -> std::io::Result<()> {
-        self.map.flush()
+        system::sync(&self.map, &self.file)
     }
 }
 
@@ -168,7 +165,7 @@ fn fill_holes(file: &OwnedFd, path: &Path, status: &Stat) -> Result<(), FileErro
     if status.st_blocks as u64 * 512 >= bytes {
         return Ok(());
     }
-    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes).map_err(|error| match error {
+    system::fill_holes(file, bytes).map_err(|error| match error {
         Errno::NOSPC | Errno::DQUOT => FileError::NoSpace { path: path.to_owned(), bytes },
         _ => FileError::Damaged { path: path.to_owned(), what: "it has holes, which cannot be filled here" },
     })

@@ -3,7 +3,7 @@
 use super::cursor::Cursor;
 use super::record::*;
 use super::slot::Slot;
-use crate::encode::{Kind, Strategy};
+use crate::encode::{AppState, Kind, Strategy};
 use crate::layout::{FRAME_BYTES, NO_IMAGE, Outcome, Section};
 use freezeframe_arch::{Architecture, PacMask, Registers};
 use freezeframe_unwind::suspend::SuspendError;
@@ -61,6 +61,7 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
     let boot_id = uuid::Uuid::from_bytes(c.array()?).to_string();
     let pac_mask = c.u64()?;
     let component = c.text()?;
+    let continuous_ns = known(c.u64());
     let lasted = detected_ns.saturating_sub(started_ns).saturating_sub(discounted_ns);
     let limit = threshold.interval_ns.saturating_mul(threshold.misses.into());
     Some(Record {
@@ -84,6 +85,7 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
             wall_ns,
             started_ns,
             detected_ns,
+            continuous_ns,
             discounted_ns,
             detection_delay_ns: lasted.saturating_sub(limit),
             capture_started_ns,
@@ -103,6 +105,11 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
         images: Vec::new(),
         dropped: None,
     })
+}
+
+/// A number that is zero if it is not known; records of earlier versions do not have it.
+fn known(number: Option<u64>) -> Option<u64> {
+    number.filter(|number| *number != 0)
 }
 
 /// The names of `CFRunLoopActivity`.
@@ -144,12 +151,23 @@ fn process(c: &mut Cursor<'_>) -> Option<ProcessInfo> {
         app: c.text()?,
         version: c.text()?,
         debugged,
+        // From here on a record of version 1.0 has nothing.
+        app_state: match AppState::from_code(c.u8().unwrap_or(0)) {
+            AppState::Foreground => "foreground",
+            AppState::Background => "background",
+            AppState::Unknown => "unknown",
+        },
+        translated: c.u8().unwrap_or(0) != 0,
+        cpu_ns: known(c.u64()),
+        footprint_bytes: known(c.u64()),
     })
 }
 
 fn system(c: &mut Cursor<'_>) -> Option<SystemInfo> {
     let (cores, page_bytes) = (c.u32()?, c.u32()?);
-    Some(SystemInfo { os: c.text()?, kernel: c.text()?, model: c.text()?, cores, page_bytes })
+    let (os, kernel, model) = (c.text()?, c.text()?, c.text()?);
+    let (build, memory_bytes) = (c.text().unwrap_or_default(), known(c.u64()));
+    Some(SystemInfo { os, build, kernel, model, cores, page_bytes, memory_bytes })
 }
 
 fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {

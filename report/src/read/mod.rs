@@ -7,7 +7,6 @@ mod geometry;
 mod record;
 mod report;
 mod slot;
-mod writer;
 
 pub(crate) use geometry::{Geometry, read_geometry};
 pub use record::{

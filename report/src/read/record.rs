@@ -114,6 +114,8 @@ pub struct Times {
     pub started_ns: u64,
     /// When the watcher found the threshold passed.
     pub detected_ns: u64,
+    /// The same on the clock that goes on while the system sleeps, since the boot.
+    pub continuous_ns: Option<u64>,
     /// How much of the time between was not counted: the watcher was stopped itself.
     pub discounted_ns: u64,
     /// How long after the threshold that was.
@@ -146,7 +148,7 @@ pub struct ProcessInfo {
     pub parent: u32,
     /// Its parent's name.
     pub parent_name: String,
-    /// When it began, in clock ticks since the boot.
+    /// When it began. Linux: in clock ticks of 10 ms since the boot. Apple: in microseconds since 1970.
     pub start_ticks: u64,
     /// Its name.
     pub name: String,
@@ -158,6 +160,14 @@ pub struct ProcessInfo {
     pub version: String,
     /// Whether a debugger was attached.
     pub debugged: bool,
+    /// Whether somebody was looking, as the program told it: `foreground`, `background` or `unknown`.
+    pub app_state: &'static str,
+    /// Whether it was made for another architecture than the machine's, and was translated (Rosetta).
+    pub translated: bool,
+    /// CPU time of all its threads, ended ones included.
+    pub cpu_ns: Option<u64>,
+    /// How much memory it took. Linux: its resident set. Apple: its physical footprint.
+    pub footprint_bytes: Option<u64>,
 }
 
 /// Which machine it was.
@@ -165,6 +175,8 @@ pub struct ProcessInfo {
 pub struct SystemInfo {
     /// The operating system's name and version.
     pub os: String,
+    /// The operating system's build; empty if it has no such name.
+    pub build: String,
     /// The kernel's release.
     pub kernel: String,
     /// The hardware's model.
@@ -173,6 +185,8 @@ pub struct SystemInfo {
     pub cores: u32,
     /// Bytes in a page.
     pub page_bytes: u32,
+    /// The machine's memory.
+    pub memory_bytes: Option<u64>,
 }
 
 /// One thread.

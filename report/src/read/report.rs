@@ -4,7 +4,6 @@ use super::decode::decode;
 use super::geometry::{Geometry, read_at, read_geometry};
 use super::record::{Record, RecordOutcome};
 use super::slot;
-use super::writer::is_alive;
 use crate::file::{FileError, ReportFile, Size};
 use crate::layout::{COUNTERS, Counters, FIRST_SLOT, PAYLOAD, SlotState};
 use crate::ring::Owner;
@@ -88,7 +87,7 @@ impl Report {
             Ok(Some(slot)) => slot,
             Err(what) => return self.torn.push(Torn { slot: index, what }),
         };
-        let alive = is_alive(&slot.owner);
+        let alive = slot.owner.is_alive();
         // Its writer is at work.
         if alive && slot.state == SlotState::Writing {
             return;

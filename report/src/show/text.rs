@@ -66,7 +66,8 @@ fn write_head(out: &mut dyn Write, record: &Record) -> Result<()> {
         field(out, "Path", Clean(&process.path))?;
         field(out, "Identifier", Clean(&process.app))?;
         field(out, "Version", Clean(&process.version))?;
-        field(out, "Code Type", code_type(record.architecture))?;
+        let translated = if process.translated { " (translated)" } else { "" };
+        field(out, "Code Type", format_args!("{}{translated}", code_type(record.architecture)))?;
         field(out, "Parent Process", format_args!("{} [{}]", Clean(&process.parent_name), process.parent))?;
     }
     writeln!(out)?;
@@ -76,7 +77,10 @@ fn write_head(out: &mut dyn Write, record: &Record) -> Result<()> {
     let millis = time.find('.').map_or(time, |dot| time.get(..dot + 4).unwrap_or(time));
     field(out, "Date/Time", format_args!("{date} {millis} +0000"))?;
     if let Some(system) = &record.system {
-        field(out, "OS Version", format_args!("{} (kernel {})", Clean(&system.os), Clean(&system.kernel)))?;
+        let build =
+            if system.build.is_empty() { String::new() } else { format!(" ({})", Clean(&system.build)) };
+        let (os, kernel) = (Clean(&system.os), Clean(&system.kernel));
+        field(out, "OS Version", format_args!("{os}{build} (kernel {kernel})"))?;
     }
     field(out, "Report Version", 104)?;
     writeln!(out)
@@ -132,6 +136,7 @@ fn write_freeze(out: &mut dyn Write, record: &Record) -> Result<()> {
             if record.threads.len() == 1 { "" } else { "s" }
         ),
     )?;
+    write_vitals(out, record)?;
     field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))?;
     field(
         out,
@@ -149,6 +154,46 @@ fn write_freeze(out: &mut dyn Write, record: &Record) -> Result<()> {
         field(out, "Incomplete", Clean(fault))?;
     }
     writeln!(out)
+}
+
+/// How the process and the machine were at the detection.
+fn write_vitals(out: &mut dyn Write, record: &Record) -> Result<()> {
+    if let Some(process) = &record.process {
+        if process.app_state != "unknown" {
+            field(out, "App State", process.app_state)?;
+        }
+        if process.debugged {
+            field(out, "Debugger", "attached")?;
+        }
+        if let Some(cpu_ns) = process.cpu_ns {
+            field(out, "CPU Time", format_args!("{} in all threads", duration(cpu_ns)))?;
+        }
+        let machine = record.system.as_ref().and_then(|system| system.memory_bytes);
+        if let (Some(footprint), Some(machine)) = (process.footprint_bytes, machine) {
+            field(out, "Memory", format_args!("footprint {}, machine {}", size(footprint), size(machine)))?;
+        }
+    }
+    if let Some(continuous_ns) = record.times.continuous_ns {
+        let awake_ns = record.times.detected_ns;
+        let slept = duration(continuous_ns.saturating_sub(awake_ns));
+        field(out, "Uptime", format_args!("{}, {slept} of sleep not counted", duration(awake_ns)))?;
+    }
+    Ok(())
+}
+
+/// Bytes in the unit that suits them, to three digits.
+fn size(bytes: u64) -> String {
+    let (value, unit) = match bytes {
+        0..0x10_0000 => (bytes as f64 / 1024.0, "KiB"),
+        0x10_0000..0x4000_0000 => (bytes as f64 / 1_048_576.0, "MiB"),
+        _ => (bytes as f64 / 1_073_741_824.0, "GiB"),
+    };
+    let digits = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
 }
 
 fn write_thread(

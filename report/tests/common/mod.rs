@@ -1,7 +1,7 @@
 //! Real captures of the test's own process, in real files.
 #![allow(dead_code)]
 
-use freezeframe_report::encode::{About, Kind, Process, Strategy, System, encode};
+use freezeframe_report::encode::{About, AppState, Kind, Process, Strategy, System, encode};
 use freezeframe_report::ring::Owner;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::init::{Config, init};
@@ -81,6 +81,7 @@ pub(crate) fn about<'a>(uuid: u8) -> About<'a> {
         wall_ns: 1_700_000_000_123_456_789,
         started_ns: 10_000_000_000,
         detected_ns: 10_255_000_000,
+        continuous_ns: 99_255_000_000,
         discounted_ns: 1_000_000,
         interval_ns: 50_000_000,
         misses: 5,
@@ -97,8 +98,20 @@ pub(crate) fn about<'a>(uuid: u8) -> About<'a> {
             app: "the.app",
             version: "1.2.3",
             debugged: true,
+            app_state: AppState::Background,
+            translated: true,
+            cpu_ns: 1_234_567_890,
+            footprint_bytes: 45_678_592,
         },
-        system: System { os: b"an OS", kernel: b"6.1", model: b"a model", cores: 2, page_bytes: 4096 },
+        system: System {
+            os: b"an OS",
+            build: b"24D70",
+            kernel: b"6.1",
+            model: b"a model",
+            cores: 2,
+            page_bytes: 4096,
+            memory_bytes: 8_589_934_592,
+        },
     }
 }
 

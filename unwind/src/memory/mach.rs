@@ -3,10 +3,13 @@
 use super::Memory;
 use crate::sys;
 
+/// The smallest page that any system has; larger ones are whole multiples.
+const PAGE: u64 = 4096;
+
 /// The memory of the calling process, copied by the kernel: an unmapped or protected page ends a read, it never faults.
 ///
-/// One `mach_vm_read_overwrite` a read. That call is all or nothing: where a part cannot be read, one that asks how far the
-/// readable memory goes and one that copies so much follow.
+/// `mach_vm_read_overwrite` is all or nothing, and a window of a stack mostly reaches beyond the stack's end: so the kernel
+/// is asked first how far the readable memory goes, and one copy brings so much. A small read is tried at once.
 #[derive(Debug, Default)]
 pub struct ProcessMemory {
     _private: (),
@@ -23,7 +26,7 @@ impl Memory for ProcessMemory {
     /// # Signal safety
     /// Safe: `mach_vm_read_overwrite` and `mach_vm_region`.
     fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
-        if out.is_empty() || sys::read_whole(address, out) {
+        if out.len() <= PAGE as usize && (out.is_empty() || sys::read_whole(address, out)) {
             return out.len();
         }
         let readable = readable_from(address, out.len() as u64) as usize;
@@ -54,8 +57,6 @@ fn readable_from(address: u64, most: u64) -> u64 {
 
 /// Page by page, for memory whose protection permits what its pager cannot do: a mapped file that was cut short.
 fn read_pages(address: u64, out: &mut [u8]) -> usize {
-    /// The smallest that any system has; larger ones are whole multiples.
-    const PAGE: u64 = 4096;
     let mut copied = 0usize;
     while let Some(rest) = out.get_mut(copied..)
         && !rest.is_empty()
@@ -76,6 +77,7 @@ mod tests {
     use super::*;
     use std::vec;
 
+    /// The largest page of any such system.
     const PAGE: usize = 16_384;
 
     /// Two pages, the second one not readable, and the address of the first.

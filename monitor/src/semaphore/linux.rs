@@ -1,4 +1,4 @@
-//! What the watcher sleeps on.
+//! A futex.
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -56,44 +56,5 @@ impl Semaphore {
     fn sleep(&self, deadline: Option<&Timespec>) -> Result<(), Errno> {
         const ANY: NonZeroU32 = NonZeroU32::MAX;
         futex::wait_bitset(&self.permit, futex::Flags::PRIVATE, 0, deadline, ANY)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    #[test]
-    fn permits_do_not_add_up() {
-        let semaphore = Semaphore::new();
-        semaphore.post();
-        semaphore.post();
-        assert!(semaphore.wait_until(0));
-        assert!(!semaphore.wait_until(0));
-    }
-
-    #[test]
-    fn a_wait_ends_at_its_deadline_and_not_before() {
-        let deadline = crate::clock::now() + 20_000_000;
-        assert!(!Semaphore::new().wait_until(deadline));
-        assert!(crate::clock::now() >= deadline);
-    }
-
-    #[test]
-    fn every_post_is_seen_by_a_waiter() {
-        let (there, back) = (Arc::new(Semaphore::new()), Arc::new(Semaphore::new()));
-        let (t, b) = (there.clone(), back.clone());
-        let thread = std::thread::spawn(move || {
-            for _ in 0..10_000 {
-                t.wait();
-                b.post();
-            }
-        });
-        for _ in 0..10_000 {
-            there.post();
-            back.wait();
-        }
-        thread.join().unwrap();
     }
 }

@@ -1,0 +1,69 @@
+//! Files on Apple's systems.
+
+#[cfg(not(target_os = "macos"))]
+mod protected;
+#[cfg(target_os = "macos")]
+mod unprotected;
+
+#[cfg(not(target_os = "macos"))]
+pub(super) use protected::create_new;
+#[cfg(target_os = "macos")]
+pub(super) use unprotected::create_new;
+
+use super::create::write_all;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// Takes `bytes` of the disk for an empty file: in one piece if there is one, in several otherwise.
+pub(super) fn allocate(file: &OwnedFd, bytes: u64) -> Result<(), Errno> {
+    preallocate(file, libc::F_ALLOCATECONTIG | libc::F_ALLOCATEALL, bytes)
+        .or_else(|_| preallocate(file, libc::F_ALLOCATEALL, bytes))
+}
+
+fn preallocate(file: &OwnedFd, flags: libc::c_uint, bytes: u64) -> Result<(), Errno> {
+    let mut space = libc::fstore_t {
+        fst_flags: flags,
+        fst_posmode: libc::F_PEOFPOSMODE,
+        fst_offset: 0,
+        fst_length: i64::try_from(bytes).map_err(|_| Errno::FBIG)?,
+        fst_bytesalloc: 0,
+    };
+    // SAFETY: an open file, and a structure that outlives the call.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_PREALLOCATE, &raw mut space) };
+    if result == -1 { Err(last_error()) } else { Ok(()) }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Takes the disk for the holes of a file of `bytes`: writes zeros over what reads as zeros. Nobody else writes to it.
+pub(super) fn fill_holes(file: &OwnedFd, bytes: u64) -> Result<(), Errno> {
+    const CHUNK: usize = crate::layout::PAGE;
+    let mut chunk = [0; CHUNK];
+    for at in (0..bytes).step_by(CHUNK) {
+        let read = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut chunk[..], at))?;
+        if chunk[..read].iter().all(|byte| *byte == 0) {
+            write_all(file, &chunk[..read], at)?;
+        }
+    }
+    Ok(())
+}
+
+/// Maps the file, with all of its pages in memory.
+pub(super) fn map(file: &OwnedFd, bytes: usize) -> std::io::Result<memmap2::MmapRaw> {
+    let map = memmap2::MmapOptions::new().len(bytes).map_raw(file)?;
+    for page in (0..bytes).step_by(crate::layout::PAGE) {
+        // SAFETY: inside the mapping of a file that is as long; volatile, so that it is read though nobody looks at it.
+        unsafe { map.as_ptr().add(page).read_volatile() };
+    }
+    Ok(map)
+}
+
+/// Brings what is mapped to the disk, and the disk's own cache to its medium.
+pub(super) fn sync(map: &memmap2::MmapRaw, file: impl AsFd) -> std::io::Result<()> {
+    map.flush()?;
+    // Where the file system has no such call, what it was given must do.
+    let _ = rustix::fs::fcntl_fullfsync(file);
+    Ok(())
+}
