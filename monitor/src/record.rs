@@ -127,6 +127,7 @@ impl Recorder {
             uuid: *uuid::Uuid::new_v4().as_bytes(),
             kind: Kind::Freeze,
             strategy: cause.strategy,
+            crash: None,
             component: &self.component,
             activity: cause.activity,
             wall_ns: clock::wall().saturating_sub(now.saturating_sub(cause.detected_ns)),

@@ -1,6 +1,7 @@
 //! Records for people and programs: names of functions, text, JSON.
 
 mod clean;
+mod crash;
 mod json;
 mod list;
 mod symbols;

@@ -2,8 +2,9 @@
 //! needs beside it.
 
 use super::clean::Clean;
+use super::crash::write_crash;
 use super::list::duration;
-use crate::read::{Frame, HeldHow, Image, Record, RecordOutcome, Thread};
+use crate::read::{Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, Thread};
 use std::io::{Result, Write};
 
 /// Whose registers to print.
@@ -31,7 +32,11 @@ pub struct TextOptions {
 /// The output's.
 pub fn write_text(out: &mut dyn Write, record: &Record, options: TextOptions) -> Result<()> {
     write_head(out, record)?;
-    write_freeze(out, record)?;
+    match record.kind {
+        RecordKind::Crash => write_crash(out, record)?,
+        _ => write_freeze(out, record)?,
+    }
+    write_incomplete(out, record)?;
     for (index, thread) in record.threads.iter().enumerate() {
         write_thread(out, record, index, thread, options)?;
     }
@@ -43,7 +48,7 @@ pub fn write_text(out: &mut dyn Write, record: &Record, options: TextOptions) ->
     write_images(out, record)
 }
 
-fn field(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Result<()> {
+pub(super) fn field(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Result<()> {
     writeln!(out, "{:<20} {value}", format!("{name}:"))
 }
 
@@ -97,9 +102,7 @@ fn write_freeze(out: &mut dyn Write, record: &Record) -> Result<()> {
     };
     field(out, "Exception Type", "FREEZE")?;
     field(out, "Exception Codes", format_args!("{}, {ended}", duration(record.duration_ns)))?;
-    let watched = record.threads.iter().position(|thread| thread.watched);
-    field(out, "Crashed Thread", watched.map_or_else(|| "unknown".to_owned(), |index| index.to_string()))?;
-    writeln!(out)?;
+    write_crashed_thread(out, record)?;
     field(out, "Component", Clean(&record.component))?;
     let activity = record.last_activity.map_or_else(String::new, |name| format!(", last activity {name}"));
     field(out, "Watched By", format_args!("{}{activity}", record.strategy.name()))?;
@@ -124,25 +127,40 @@ fn write_freeze(out: &mut dyn Write, record: &Record) -> Result<()> {
         ),
     )?;
     let held = record.watched().map_or(0, |thread| thread.held.ns);
-    field(
-        out,
-        "Time Held",
-        format_args!(
-            "watched thread {}, longest {}, all {} in {} thread{}",
-            duration(held),
-            duration(times.held_longest_ns),
-            duration(times.held_total_ns),
-            record.threads.len(),
-            if record.threads.len() == 1 { "" } else { "s" }
-        ),
-    )?;
-    write_vitals(out, record)?;
-    field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))?;
+    write_cost(out, record, format_args!("watched thread {}, ", duration(held)))?;
     field(
         out,
         "Watcher",
         format_args!("{} wake-ups, {} ticks too late to count", record.wakeups, record.late_ticks),
+    )
+}
+
+pub(super) fn write_crashed_thread(out: &mut dyn Write, record: &Record) -> Result<()> {
+    let watched = record.threads.iter().position(|thread| thread.watched);
+    field(out, "Crashed Thread", watched.map_or_else(|| "unknown".to_owned(), |index| index.to_string()))?;
+    writeln!(out)
+}
+
+/// How long threads were held, how the process was, and how long that took to find out.
+pub(super) fn write_cost(
+    out: &mut dyn Write,
+    record: &Record,
+    watched: std::fmt::Arguments<'_>,
+) -> Result<()> {
+    let times = &record.times;
+    let threads = record.threads.len();
+    let plural = if threads == 1 { "" } else { "s" };
+    let (longest, all) = (duration(times.held_longest_ns), duration(times.held_total_ns));
+    field(
+        out,
+        "Time Held",
+        format_args!("{watched}longest {longest}, all {all} in {threads} thread{plural}"),
     )?;
+    write_vitals(out, record)?;
+    field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))
+}
+
+fn write_incomplete(out: &mut dyn Write, record: &Record) -> Result<()> {
     if let Some(dropped) = record.dropped.filter(|d| d.threads > 0 || d.images > 0 || d.frames > 0) {
         field(
             out,

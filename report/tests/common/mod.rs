@@ -76,6 +76,7 @@ pub(crate) fn about<'a>(uuid: u8) -> About<'a> {
         uuid: [uuid; 16],
         kind: Kind::Freeze,
         strategy: Strategy::RunLoop,
+        crash: None,
         component: "the component",
         activity: 64,
         wall_ns: 1_700_000_000_123_456_789,
