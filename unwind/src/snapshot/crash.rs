@@ -51,6 +51,9 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
     ) {
         let me = threads::current();
         let options = Options { first: Some(me), ..*options };
+        suspender.give_up_own_session();
+        // Before the listing: a thread that ends while this waits is not listed.
+        let session = session_within(suspender);
         let listing = self.list(&options);
         if listing.is_err()
             && let Some(slot) = self.threads.first_mut()
@@ -58,8 +61,7 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
             *slot = ThreadCapture { thread: me, main: me.0 == sys::getpid(), ..ThreadCapture::EMPTY };
             self.head.threads = 1;
         }
-        suspender.give_up_own_session();
-        self.take_listed(session_within(suspender), images, &options, Some(registers));
+        self.take_listed(session, images, &options, Some(registers));
     }
 }
 
