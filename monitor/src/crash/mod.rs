@@ -18,8 +18,8 @@
 //! is part of its record.
 //!
 //! Nothing is allocated and no lock is waited for, so that it works with a corrupted heap, inside the allocator, and while a
-//! freeze is captured or a freeze's callback runs. It takes one and a half seconds at most, if every thread refuses to be
-//! stopped, and normally a few milliseconds.
+//! freeze is captured or a freeze's callback runs. It takes two seconds at most, if threads refuse to be stopped, and
+//! normally a few milliseconds.
 //!
 //! - A stack overflow leaves no stack to handle it on: the thread needs an alternate one, as Rust's threads have it. For
 //!   others there is [`protect_this_thread`].
@@ -41,6 +41,7 @@ use freezeframe_report::file::{FileError, Size};
 use freezeframe_unwind::init::{Config, InitError, init};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use writer::Writer;
 
 /// Why crashes will not be reported.
@@ -87,6 +88,7 @@ pub struct Reporter {
     size: Size,
     app: (String, String),
     init: Config,
+    others_within: Duration,
 }
 
 impl Reporter {
@@ -94,7 +96,7 @@ impl Reporter {
     /// the same one.
     pub fn to_file(path: impl Into<PathBuf>, size: Size) -> Self {
         let (app, init) = (Default::default(), Config::default());
-        Self { path: path.into(), size, app, init }
+        Self { path: path.into(), size, app, init, others_within: Duration::from_secs(1) }
     }
 
     /// The program's identifier and version. The default is the executable's name.
@@ -106,6 +108,13 @@ impl Reporter {
     /// What sets up the suspension of threads: which signal is used.
     pub fn suspension(mut self, config: Config) -> Self {
         self.init = config;
+        self
+    }
+
+    /// How long the process may take to end because of its other threads: each has a tenth of this time to stop. Those
+    /// that do not are in the report without a stack. The default is one second.
+    pub fn others_within(mut self, time: Duration) -> Self {
+        self.others_within = time;
         self
     }
 
@@ -125,7 +134,9 @@ impl Reporter {
         let facts = Facts::read().map_err(InstallError::System)?;
         let suspender = init(self.init).map_err(InstallError::Init)?;
         let file = files::open(&self.path, self.size, facts.owner).map_err(InstallError::File)?;
-        let writer = Writer::new(facts, self.app, suspender, file).map_err(InstallError::System)?;
+        let others_within_ns = self.others_within.as_nanos().try_into().unwrap_or(u64::MAX);
+        let writer = Writer::new(facts, self.app, suspender, others_within_ns, file);
+        let writer = writer.map_err(InstallError::System)?;
         let protection = protect_this_thread().map_err(InstallError::System)?;
         handler::install(writer, self.init.signal).map_err(InstallError::System)?;
         std::mem::forget(protection);

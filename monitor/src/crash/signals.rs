@@ -233,15 +233,17 @@ mod tests {
 
     #[test]
     fn codes_have_the_names_of_the_kernels_header() {
+        // The numbers as they stand there; not every C library tells them.
         let all = [
-            (libc::SIGSEGV, libc::SEGV_MAPERR, "SEGV_MAPERR"),
-            (libc::SIGSEGV, libc::SEGV_ACCERR, "SEGV_ACCERR"),
+            (libc::SIGSEGV, 1, "SEGV_MAPERR"),
+            (libc::SIGSEGV, 2, "SEGV_ACCERR"),
+            (libc::SIGSEGV, 10, "SEGV_CPERR"),
             (libc::SIGSEGV, 0x80, "SI_KERNEL"),
-            (libc::SIGBUS, libc::BUS_ADRERR, "BUS_ADRERR"),
+            (libc::SIGBUS, 2, "BUS_ADRERR"),
             (libc::SIGBUS, libc::BUS_MCEERR_AO, "BUS_MCEERR_AO"),
-            (libc::SIGILL, libc::ILL_ILLOPN, "ILL_ILLOPN"),
+            (libc::SIGILL, 2, "ILL_ILLOPN"),
             (libc::SIGTRAP, libc::TRAP_HWBKPT, "TRAP_HWBKPT"),
-            (libc::SIGFPE, libc::FPE_INTDIV, "FPE_INTDIV"),
+            (libc::SIGFPE, 1, "FPE_INTDIV"),
             (libc::SIGABRT, libc::SI_TKILL, "SI_TKILL"),
             (libc::SIGSYS, 1, "SYS_SECCOMP"),
             (libc::SIGSYS, 3, ""),

@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_thread_without_an_alternate_stack_has_one_while_it_is_protected() {
         let has_one = || current().unwrap().ss_flags & libc::SS_DISABLE == 0;
-        std::thread::spawn(|| {
+        std::thread::spawn(move || {
             let std = current().unwrap();
             // SAFETY: the standard library's stays mapped, and is given back below.
             unsafe { replace(&NONE) }.unwrap();

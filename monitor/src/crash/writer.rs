@@ -9,7 +9,7 @@ use freezeframe_report::encode::{About, AppState, Kind, Strategy, encode};
 use freezeframe_report::file::ReportFile;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot};
-use freezeframe_unwind::suspend::{Suspender, exempt};
+use freezeframe_unwind::suspend::{Patience, Suspender, exempt};
 use freezeframe_unwind::threads::current;
 use rustix::io::Errno;
 use std::ptr::NonNull;
@@ -33,6 +33,8 @@ pub(super) struct Writer {
     /// One process has one crash.
     uuid: [u8; 16],
     suspender: Suspender,
+    /// How long the other threads may take, all together.
+    others_within_ns: u64,
     file: Arc<ReportFile>,
     storage: NonNull<Storage>,
     /// Records are made here first: a store into a mapped file can wait for the file system.
@@ -45,6 +47,7 @@ impl Writer {
         facts: Facts,
         (app, version): (String, String),
         suspender: Suspender,
+        others_within_ns: u64,
         file: Arc<ReportFile>,
     ) -> std::io::Result<Self> {
         let system = |error: Errno| std::io::Error::from(error);
@@ -54,7 +57,18 @@ impl Writer {
         // What these learn once, they learn now.
         let _ = (facts.system(), Vitals::read());
         let uuid = *uuid::Uuid::new_v4().as_bytes();
-        Ok(Self { facts, app, version, uuid, suspender, file, storage, staging, _storage: memory })
+        Ok(Self {
+            facts,
+            app,
+            version,
+            uuid,
+            suspender,
+            others_within_ns,
+            file,
+            storage,
+            staging,
+            _storage: memory,
+        })
     }
 
     /// Writes the record of a crash of the calling thread, as well as it can. Without a lock or an allocation, and in
@@ -68,7 +82,8 @@ impl Writer {
         // An older table is better than none.
         let _ = images.refresh();
         let here = freezeframe_arch::capture();
-        let options = Options::default();
+        let other_patience = Patience { stop_within_ns: self.others_within_ns / 10, ..Patience::DEFAULT };
+        let options = Options { other_patience, all_within_ns: self.others_within_ns, ..Options::default() };
         snapshot.capture_from_context(&self.suspender, images, registers.unwrap_or(&here), &options);
         let vitals = Vitals::read();
         let about = About {

@@ -143,7 +143,12 @@ fn names(thread: &Thread) -> Vec<&str> {
 #[track_caller]
 fn assert_on_stack(thread: &Thread, function: &str) {
     let names = names(thread);
-    assert!(names.iter().any(|name| name.contains(function)), "{function}: {names:#?} {:?}", thread.stop);
+    assert!(
+        names.iter().any(|name| name.contains(function)),
+        "{function}: {names:#?} {:?} {:?}",
+        thread.stop,
+        thread.held
+    );
 }
 
 fn thread<'a>(record: &'a Record, name: &str) -> &'a Thread {
@@ -279,6 +284,10 @@ fn a_corrupted_heap_is_reported_with_the_allocators_lock_held() {
 
 #[test]
 fn an_abort_is_reported_while_another_thread_holds_the_allocators_lock() {
+    if emulated() {
+        println!("not tested: qemu-user says its own where nobody reads");
+        return;
+    }
     let folder = Folder::new();
     assert_eq!(run(&folder, "allocator's lock").signal(), Some(libc::SIGABRT));
     let record = crash(&folder);
@@ -303,6 +312,10 @@ fn a_corrupted_frame_ends_the_walk_with_a_reason_behind_what_is_sure() {
 #[test]
 fn a_jump_to_where_no_code_is_has_its_caller() {
     for (way, code) in [("jump to null", "SEGV_MAPERR"), ("jump to data", "SEGV_ACCERR")] {
+        if emulated() && way == "jump to data" {
+            println!("not tested: qemu-user executes data");
+            continue;
+        }
         let folder = Folder::new();
         assert_eq!(run(&folder, way).signal(), Some(libc::SIGSEGV));
         let record = crash(&folder);
@@ -347,7 +360,7 @@ fn a_crash_while_another_thread_captures_waits_for_that_but_not_for_ever() {
     assert_eq!(run(&folder, "while captured").signal(), Some(libc::SIGSEGV));
     let record = crash(&folder);
     assert_complete(&record, "crashes_while_another_captures");
-    assert_on_stack(thread(&record, "capturer"), "crashes_while_another_captures");
+    assert_on_stack(thread(&record, "capturer"), "has_captured");
 
     let folder = Folder::new();
     assert_eq!(run(&folder, "while captured for long").signal(), Some(libc::SIGSEGV));
@@ -370,6 +383,12 @@ fn two_threads_that_crash_at_once_are_in_one_report() {
         let record = crash(&folder);
         assert_eq!(says(&record), NULL_WRITE);
         assert_complete(&record, "two_crash_at_once");
+        if emulated() {
+            // Where signal handlers return to is no memory of the process there.
+            let waits = |thread: &&Thread| names(thread).iter().any(|name| name.contains("wait_for_the_end"));
+            assert_eq!(record.threads.iter().filter(waits).count(), 1);
+            continue;
+        }
         for function in ["two_crash_at_once::one", "two_crash_at_once::other"] {
             let of = |thread: &&Thread| names(thread).iter().any(|name| name.ends_with(function));
             let crashed: Vec<&Thread> = record.threads.iter().filter(of).collect();

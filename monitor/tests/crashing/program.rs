@@ -39,7 +39,9 @@ pub(crate) fn run(way: &str, file: &Path) {
     is_ready.recv().unwrap();
     before(way);
     if way != "without a reporter" {
-        Reporter::to_file(file, SIZE).app("test.crash", "1.2").install().unwrap();
+        let reporter = Reporter::to_file(file, SIZE).app("test.crash", "1.2");
+        // A loaded machine takes its time to let a thread run its handler.
+        reporter.others_within(Duration::from_secs(20)).install().unwrap();
     }
     crash(way, file);
     println!("nothing has happened");
@@ -126,7 +128,7 @@ fn crash(way: &str, file: &Path) {
 #[inline(never)]
 fn writes_to_null() {
     // SAFETY: none. This ends the process.
-    unsafe { black_box(FAULT as *mut u8).write_volatile(1) };
+    unsafe { *black_box(FAULT as *mut u8) = 1 };
     black_box(());
 }
 
@@ -181,7 +183,7 @@ fn corrupts_the_heap() {
     // SAFETY: none. This ends the process.
     unsafe {
         const BYTES: usize = 2000;
-        let chunks: Vec<*mut u8> = (0..8).map(|_| libc::malloc(BYTES).cast()).collect();
+        let chunks: Vec<*mut u8> = (0..8).map(|_| black_box(libc::malloc(BYTES)).cast()).collect();
         libc::free(chunks[2].cast());
         libc::free(chunks[4].cast());
         // Sizes that no chunk has, in front of what is free and what is not.
@@ -295,6 +297,7 @@ fn crashes_in_a_capture(still: &dyn Fn()) {
 }
 
 /// Another thread holds the companion, and goes on after `time`.
+#[inline(never)]
 fn crashes_while_another_captures(time: Duration) {
     let (send, captures) = mpsc::channel();
     let capturer = std::thread::Builder::new().name("capturer".into());
@@ -303,11 +306,18 @@ fn crashes_while_another_captures(time: Duration) {
             send.send(()).unwrap();
             std::thread::sleep(time);
         });
-        std::thread::sleep(Duration::from_secs(3600));
+        has_captured();
     };
     let _capturer = capturer.spawn(body).unwrap();
     captures.recv().unwrap();
     writes_to_null();
+    black_box(());
+}
+
+#[inline(never)]
+fn has_captured() {
+    std::thread::sleep(Duration::from_secs(3600));
+    black_box(());
 }
 
 fn two_crash_at_once() {
@@ -322,7 +332,8 @@ fn two_crash_at_once() {
     fn other() {
         BARRIER.wait();
         writes_to_null();
-        black_box(());
+        // Unlike the one, or they would become the same function.
+        black_box(1);
     }
     let threads = [std::thread::spawn(one), std::thread::spawn(other)];
     threads.into_iter().for_each(|thread| thread.join().unwrap());
