@@ -273,7 +273,11 @@ impl Taker<'_> {
         storage: &mut [Frame],
         depth: Depth,
     ) {
-        let registers = interrupted.copied().unwrap_or_else(|| freezeframe_arch::capture());
+        // Here, not in a closure, whose frame would be gone.
+        let registers = match interrupted {
+            Some(registers) => *registers,
+            None => freezeframe_arch::capture(),
+        };
         let bounds = self.walks.bounds(&registers);
         let mut copy = StackCopy::new(self.stack);
         copy.fill(&mut self.memory, bounds.low, bounds.high);
