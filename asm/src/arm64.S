@@ -113,6 +113,36 @@ FUNCTION freezeframe_signal_return
     mov x8, #139
     svc #0
 END freezeframe_signal_return
+
+// long freezeframe_clone(unsigned long flags, void *stack_top, int (*entry)(void *), void *argument)
+//
+// clone, number 220. The new task begins in entry(argument) on its own stack and ends with what that returns. A system
+// call changes x0 alone.
+FUNCTION freezeframe_clone
+    .cfi_startproc
+    and x1, x1, #-16
+    mov x9, x2
+    mov x10, x3
+    mov x2, xzr
+    mov x3, xzr
+    mov x4, xzr
+    mov x8, #220
+    svc #0
+    cbz x0, 1f
+    ret
+    .cfi_endproc
+1:
+    .cfi_startproc
+    .cfi_undefined x30
+    mov x29, xzr
+    mov x30, xzr
+    mov x0, x10
+    blr x9
+    mov x8, #93
+    svc #0
+    brk #0
+    .cfi_endproc
+END freezeframe_clone
 #endif
 
     TRAILER

@@ -1,8 +1,8 @@
 //! The few routines of freezeframe that must be assembly: they need registers as they are, or an exact instruction
 //! sequence. One source file an architecture, the same symbols in each.
 //!
-//! Everything here is signal-safe: no stack beyond a few words, no memory but the caller's, no calls but that of
-//! an entry that the caller names.
+//! Everything here is signal-safe: no stack beyond a few words, no memory but the caller's, no calls but those of an entry
+//! that the caller names.
 #![no_std]
 
 /// How many 64-bit words [`capture_registers`] writes on this architecture.
@@ -22,8 +22,15 @@ mod routines {
             landing: *mut usize,
         );
         pub(super) fn freezeframe_land(landing: usize) -> !;
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", target_os = "android"))]
         pub(super) fn freezeframe_signal_return();
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        pub(super) fn freezeframe_clone(
+            flags: usize,
+            stack_top: usize,
+            entry: extern "C" fn(usize) -> i32,
+            argument: usize,
+        ) -> isize;
     }
 }
 
@@ -78,9 +85,30 @@ pub unsafe fn land(landing: usize) -> ! {
 ///
 /// # Signal safety
 /// Safe: an address constant.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn signal_return() -> usize {
     routines::freezeframe_signal_return as *const () as usize
+}
+
+/// Makes a new task by `clone`, which begins in `entry(argument)` on the stack that ends at `stack_top` and ends with what
+/// that returns as its exit status. Returns its id, or a negative error number.
+///
+/// # Safety
+/// The stack must be the new task's alone and large enough. `flags` must not ask the kernel to read or write memory
+/// (`CLONE_SETTLS`, `CLONE_PARENT_SETTID` and their like). With `CLONE_VM`, `entry` runs beside the program in the same
+/// memory, with the caller's thread pointer: it must not touch thread-local storage, `errno` included.
+///
+/// # Signal safety
+/// Safe.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub unsafe fn clone_task(
+    flags: usize,
+    stack_top: usize,
+    entry: extern "C" fn(usize) -> i32,
+    argument: usize,
+) -> isize {
+    // SAFETY: as the caller promises.
+    unsafe { routines::freezeframe_clone(flags, stack_top, entry, argument) }
 }
 
 #[cfg(test)]

@@ -80,6 +80,9 @@ pub(crate) struct ShowArguments {
     /// As JSON, with every field
     #[arg(long)]
     pub(crate) json: bool,
+    /// As a crash report of Apple's, which servers read
+    #[arg(long, conflicts_with_all = ["json", "all_registers"])]
+    pub(crate) apple: bool,
     /// The registers of every thread, not only of the one that was watched
     #[arg(long)]
     pub(crate) all_registers: bool,

@@ -6,7 +6,7 @@ use common::{Folder, SEGMENTATION_FAULT, capture, crash_record, owner, record};
 use freezeframe_report::file::{FileError, ReportFile, Size};
 use freezeframe_report::layout::{FIRST_SLOT, Outcome, PAYLOAD};
 use freezeframe_report::read::{Record, Report};
-use freezeframe_report::show::{TextOptions, list_line, to_json, write_text};
+use freezeframe_report::show::{TextOptions, list_line, to_json, write_apple, write_text};
 use proptest::prelude::{ProptestConfig, any, proptest};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -74,6 +74,7 @@ impl Sample {
             }
             // Whatever it is, it can be shown.
             write_text(&mut Vec::new(), record, TextOptions::default()).unwrap();
+            write_apple(&mut Vec::new(), record).unwrap();
             to_json(record).unwrap();
             list_line(record);
         }

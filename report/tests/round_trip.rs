@@ -6,7 +6,7 @@ use common::{Captured, Folder, about, capture, owner, record};
 use freezeframe_report::encode::encode;
 use freezeframe_report::file::{FileError, ReportFile, Size};
 use freezeframe_report::layout::Outcome;
-use freezeframe_report::read::{HeldHow, RecordOutcome, RecordStrategy, Report};
+use freezeframe_report::read::{HeldHow, RecordOutcome, RecordStrategy, Report, SetHow};
 use freezeframe_report::ring::{Owner, RingError};
 use freezeframe_report::show::{Symbols, TextOptions, to_json, write_text};
 use freezeframe_unwind::rule::FrameAddress;
@@ -86,7 +86,11 @@ fn every_field_comes_back() {
         let (pc, sp, fp) =
             if cfg!(target_arch = "x86_64") { ("rip", "rsp", "rbp") } else { ("pc", "sp", "fp") };
         assert_eq!(named(pc), Some(registers.pc()));
-        assert_eq!((named(sp), named(fp)), (Some(registers.sp()), Some(registers.fp())));
+        let peeked = taken.held == Held::Peek;
+        assert_eq!((named(sp), peeked), (Some(registers.sp()), read.held.how == HeldHow::Peek));
+        assert_eq!(named(fp), (!peeked).then_some(registers.fp()), "a peek does not know it");
+        let not_better = taken.not_better.map(|error| error.to_string());
+        assert_eq!(read.held.why_not, not_better.filter(|_| taken.held != Held::Itself));
         let frames = view.frames(taken);
         assert!(!frames.is_empty() && read.frames.len() == frames.len());
         for (read, taken) in read.frames.iter().zip(frames) {
@@ -137,7 +141,7 @@ fn a_record_of_version_1_0_is_whole_and_what_came_later_is_unknown() {
     let folder = Folder::new();
     let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
     let mut older = record(&capture(), 7, 100_000);
-    shorten(&mut older, 1, 8);
+    shorten(&mut older, 1, 8 + 10);
     shorten(&mut older, 2, 18);
     shorten(&mut older, 3, 2 + "24D70".len() + 8);
     file.ring().write(&older).unwrap();
@@ -146,13 +150,14 @@ fn a_record_of_version_1_0_is_whole_and_what_came_later_is_unknown() {
     let record = &report.records[0];
     let (process, system) = (record.process.as_ref().unwrap(), record.system.as_ref().unwrap());
     assert_eq!((record.component.as_str(), record.times.continuous_ns), ("the component", None));
+    assert_eq!((record.set.how, &record.set.why_not), (SetHow::OneByOne, &None));
     assert_eq!((process.version.as_str(), process.app_state), ("1.2.3", "unknown"));
     assert_eq!((process.translated, process.cpu_ns, process.footprint_bytes), (false, None, None));
     assert_eq!((system.model.as_str(), system.build.as_str(), system.memory_bytes), ("a model", "", None));
     let mut text = Vec::new();
     write_text(&mut text, record, TextOptions::default()).unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("OS Version:          an OS (kernel 6.1)\n"), "{text}");
+    assert!(text.contains("OS Version:          an OS\n"), "{text}");
     assert!(
         ["App State", "CPU Time", "Memory:", "Uptime"].iter().all(|field| !text.contains(field)),
         "{text}"
@@ -186,8 +191,9 @@ fn functions_of_this_program_are_named_and_the_text_and_json_hold_them() {
     let text = String::from_utf8(text).unwrap();
     for expected in [
         "Report Version:      104\n",
-        "OS Version:          an OS (24D70) (kernel 6.1)\n",
-        "(translated)\n",
+        "OS Version:          an OS (24D70)\n",
+        "Kernel:              6.1\n",
+        "(Translated)\n",
         "App State:           background\nDebugger:            attached\n",
         "CPU Time:            1.23 s in all threads\n",
         "Memory:              footprint 43.6 MiB, machine 8.00 GiB\n",

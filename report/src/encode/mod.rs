@@ -12,4 +12,4 @@ pub(crate) use crash::known as crash_known;
 pub use crash::{Crash, Sender};
 pub use encoder::{Encoded, encode};
 #[cfg(feature = "std")]
-pub(crate) use sections::flags as thread_flags;
+pub(crate) use sections::{flags as thread_flags, image_flags};

@@ -15,5 +15,5 @@ pub use record::{
     Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Stop, Symbol,
     SystemCall, SystemInfo, Thread, Threshold, Times,
 };
-pub use record::{HeldInfo, ProcessInfo};
+pub use record::{HeldInfo, ProcessInfo, SetHow, SetInfo};
 pub use report::{Report, Torn};

@@ -45,6 +45,8 @@ pub struct Record {
     pub duration_ns: u64,
     /// What happened when.
     pub times: Times,
+    /// Whether its threads show one moment.
+    pub set: SetInfo,
     /// What counts as a freeze.
     pub threshold: Threshold,
     /// Ticks of the watcher that came too late to count.
@@ -246,10 +248,35 @@ pub struct Thread {
 pub struct HeldInfo {
     /// In which way, or not.
     pub how: HeldHow,
-    /// Why not.
+    /// Why not; or, if it was held, why not in a better way.
     pub why_not: Option<String>,
     /// For how long.
     pub ns: u64,
+}
+
+/// Whether the threads were held at one time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetInfo {
+    /// Whether they were.
+    pub how: SetHow,
+    /// Why not.
+    pub why_not: Option<String>,
+    /// For how long, from before the first was stopped until the last was let go.
+    pub ns: u64,
+}
+
+/// Whether the threads were held at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SetHow {
+    /// Each was read by itself, as was asked for.
+    OneByOne,
+    /// Those that were held by ptrace stood still at one time.
+    Together,
+    /// That was asked for, and could not be.
+    NotTogether,
+    /// In a way that this version does not know.
+    Unknown,
 }
 
 /// The ways in which a thread can be held.
@@ -262,6 +289,10 @@ pub enum HeldHow {
     Signal,
     /// By Mach's `thread_suspend`, all the while.
     Mach,
+    /// By a helper that traced it, all the while.
+    Ptrace,
+    /// Not at all, but it waited in the kernel all the while. Only two of its registers are known.
+    Peek,
     /// By a signal, but not to the end: the stack may be torn.
     Torn,
     /// It was the capturing thread.
@@ -342,8 +373,12 @@ pub struct Symbol {
 pub struct Image {
     /// Its index in the process's table, which frames refer to.
     pub index: u32,
-    /// What it is: `elf`, `vdso`, `anonymous`.
+    /// What it is: `elf`, `vdso`, `anonymous`, `mach-o`.
     pub kind: &'static str,
+    /// Whose code it holds: the record's architecture, or a variant of it, `arm64e` or `x86_64h`.
+    pub architecture: &'static str,
+    /// It lay in dyld's shared cache: there is no file at its path.
+    pub in_shared_cache: bool,
     /// Its path.
     pub path: String,
     /// Its build id in hexadecimal digits, also called its code id; empty if it has none.

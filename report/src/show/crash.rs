@@ -1,8 +1,8 @@
 //! A crash in words.
 
+use super::apple::field;
 use super::clean::Clean;
-use super::text::{field, write_cost, write_crashed_thread};
-use crate::read::{CrashInfo, Record, RecordOutcome};
+use crate::read::{CrashInfo, Record};
 use std::fmt::{Display, Formatter};
 use std::io::{Result, Write};
 
@@ -30,17 +30,13 @@ pub(super) fn describe(crash: &CrashInfo) -> String {
     format!("{}, {}", Clean(&crash.name), Reason(crash))
 }
 
-pub(super) fn write_crash(out: &mut dyn Write, record: &Record) -> Result<()> {
+/// The two lines in which Apple's form tells of a signal.
+pub(super) fn write_signal(out: &mut dyn Write, record: &Record) -> Result<()> {
     match &record.crash {
         Some(crash) => {
             field(out, "Exception Type", Clean(&crash.name))?;
-            field(out, "Exception Codes", Reason(crash))?;
+            field(out, "Exception Codes", Reason(crash))
         }
-        None => field(out, "Exception Type", "a signal that is not known")?,
+        None => field(out, "Exception Type", "a signal that is not known"),
     }
-    write_crashed_thread(out, record)?;
-    if record.outcome == RecordOutcome::Ongoing {
-        field(out, "Process", "still there when this was read")?;
-    }
-    write_cost(out, record, format_args!(""))
 }

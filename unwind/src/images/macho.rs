@@ -16,6 +16,12 @@ use freezeframe_arch::Architecture;
 const MAGIC: u32 = 0xfeed_facf;
 const CPU_X86_64: u32 = 0x0100_0007;
 const CPU_ARM64: u32 = 0x0100_000c;
+/// arm64e, whose return addresses are signed.
+const SUBTYPE_ARM64E: u32 = 2;
+/// x86_64h, for processors since Haswell.
+const SUBTYPE_X86_64H: u32 = 8;
+/// The rest of a subtype says what a processor must be able to.
+const SUBTYPE: u32 = 0x00ff_ffff;
 /// A file before it is linked: its sections have no addresses yet.
 const MH_OBJECT: u32 = 1;
 const MH_DYLIB_IN_CACHE: u32 = 1 << 31;
@@ -52,7 +58,9 @@ pub(super) fn begins_at<M: Memory>(memory: &mut M, address: u64) -> bool {
 /// None if what is there is no Mach-O image.
 pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Image) -> Option<BuildId> {
     let window = &mut Commands::new();
-    let Header { commands, flags } = header(&mut at(memory, window, load_address, HEADER), load_address)?;
+    let Header { commands, variant, flags } =
+        header(&mut at(memory, window, load_address, HEADER), load_address)?;
+    image.variant = variant;
     image.in_shared_cache = flags & MH_DYLIB_IN_CACHE != 0;
 
     let text = find_text(memory, window, commands)?;
@@ -126,21 +134,25 @@ pub fn part_of_fat_file(file: &[u8], architecture: Architecture) -> Option<&[u8]
 struct Header {
     /// Where the load commands lie.
     commands: Range,
+    variant: bool,
     flags: u32,
 }
 
 fn header(header: &mut Cursor<'_>, load_address: u64) -> Option<Header> {
-    if header.u32().ok()? != MAGIC || !matches!(header.u32().ok()?, CPU_X86_64 | CPU_ARM64) {
-        return None;
-    }
     let mut word = || header.u32().ok();
-    let [_subtype, file_type, _count, size, flags] = [word()?, word()?, word()?, word()?, word()?];
-    if file_type == MH_OBJECT || size > MAX_COMMAND_BYTES {
+    let [magic, cpu, subtype, file_type, _count, size, flags] =
+        [word()?, word()?, word()?, word()?, word()?, word()?, word()?];
+    let variant = match cpu {
+        CPU_X86_64 => SUBTYPE_X86_64H,
+        CPU_ARM64 => SUBTYPE_ARM64E,
+        _ => return None,
+    };
+    if magic != MAGIC || file_type == MH_OBJECT || size > MAX_COMMAND_BYTES {
         return None;
     }
     let start = load_address.checked_add(HEADER)?;
     let commands = Range { start, end: start.checked_add(size.into())? };
-    Some(Header { commands, flags })
+    Some(Header { commands, variant: subtype & SUBTYPE == variant, flags })
 }
 
 /// The addresses that the segment with the header was linked at.

@@ -11,7 +11,7 @@ use freezeframe_arch::Registers;
 /// How long another thread's capture is waited for: longer than one lasts that keeps to the default options.
 const SESSION_WITHIN_NS: u64 = 800_000_000;
 
-impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
+impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THREADS, FRAMES, ARENA> {
     /// Captures the threads of this process for a signal handler: the calling thread first, from the registers that the
     /// signal has interrupted (of the handler's `ucontext`: [`from_ucontext`](freezeframe_arch::linux::from_ucontext)),
     /// then the others, held as in [`capture`](Self::capture). `options.first` is not looked at.
@@ -40,7 +40,7 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
     /// ```
     ///
     /// # Signal safety
-    /// Safe, with about 6 KiB of stack: to be called on an alternate one. It waits for 800 ms at most, and for as long as
+    /// Safe, with about 12 KiB of stack: to be called on an alternate one. It waits for 800 ms at most, and for as long as
     /// the options say.
     pub fn capture_from_context(
         &mut self,

@@ -79,6 +79,26 @@ fn segments_and_sections_give_the_slide_the_code_and_the_tables() {
 }
 
 #[test]
+fn the_header_tells_the_variant_and_the_shared_cache() {
+    let read = |cpu, subtype: u32, flags: u32| {
+        let mut bytes = image_bytes(cpu, &program());
+        bytes[8..12].copy_from_slice(&subtype.to_le_bytes());
+        bytes[24..28].copy_from_slice(&flags.to_le_bytes());
+        let image = read_image(&bytes).unwrap().0;
+        (image.variant, image.in_shared_cache)
+    };
+    assert_eq!(read(CPU_ARM64, 0, 0), (false, false));
+    assert_eq!(
+        read(CPU_ARM64, 0x8000_0002, MH_DYLIB_IN_CACHE | 0x85),
+        (true, true),
+        "arm64e with its ABI's version"
+    );
+    assert_eq!(read(CPU_ARM64, 8, 0x85), (false, false), "of no meaning on arm64");
+    assert_eq!(read(CPU_X86_64, 0x8000_0003, 0), (false, false));
+    assert_eq!(read(CPU_X86_64, 8, 0), (true, false));
+}
+
+#[test]
 fn an_image_is_added_by_its_magic_number() {
     let bytes = image_bytes(CPU_ARM64, &program());
     let mut table = Box::new(ImageTable::new());
