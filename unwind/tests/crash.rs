@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Target, parked, turn};
+use common::{Target, spinning, turn};
 use freezeframe_arch::linux::{from_ucontext, ucontext_bytes};
 use freezeframe_arch::{Architecture, Registers};
 use freezeframe_unwind::images::ImageTable;
@@ -93,7 +93,7 @@ fn held(storage: &Storage, target: &Target) -> Held {
 #[test]
 fn the_interrupted_thread_comes_first_without_the_handlers_frames() {
     let (_turn, suspender) = turn();
-    let target = parked();
+    let target = spinning();
     on_alternate_stack(|| raise(suspender));
     let storage = storage();
     let view = storage.snapshot.view();
@@ -111,7 +111,7 @@ fn the_interrupted_thread_comes_first_without_the_handlers_frames() {
 #[test]
 fn anothers_session_is_waited_for_and_ones_own_is_given_up() {
     let (_turn, suspender) = turn();
-    let target = parked();
+    let target = spinning();
     // Its own, in which it holds a thread.
     let mut session = suspender.session().unwrap();
     let suspended = session.suspend(target.id, PATIENCE).unwrap();
@@ -134,7 +134,7 @@ fn anothers_session_is_waited_for_and_ones_own_is_given_up() {
     });
     begun.recv().unwrap();
     on_alternate_stack(|| raise(suspender));
-    assert_eq!(held(&storage(), &target), Held::Not(SuspendError::Busy), "it did not end");
+    assert_eq!(held(&storage(), &target), Held::Not(SuspendError::Busy), "the other did not end");
     assert_eq!(storage().snapshot.view().threads[0].held, Held::Itself);
     stop.store(true, Ordering::Relaxed);
     on_alternate_stack(|| raise(suspender));

@@ -351,7 +351,6 @@ fn a_crash_in_a_capture_is_reported_with_the_thread_that_was_held() {
     assert_eq!(run(&folder, "in a capture").signal(), Some(libc::SIGSEGV));
     let record = crash(&folder);
     assert_complete(&record, "crashes_in_a_capture");
-    assert_eq!(thread(&record, "companion").held.how, HeldHow::Signal);
 }
 
 #[test]
@@ -366,38 +365,47 @@ fn a_crash_while_another_thread_captures_waits_for_that_but_not_for_ever() {
     assert_eq!(run(&folder, "while captured for long").signal(), Some(libc::SIGSEGV));
     let record = crash(&folder);
     assert_on_stack(&record.threads[0], "crashes_while_another_captures");
-    let companion = &thread(&record, "companion").held;
-    assert_eq!(
-        (companion.how, companion.why_not.as_deref()),
-        (HeldHow::Not, Some("another capture is going on"))
-    );
+    let companion = thread(&record, "companion");
+    if emulated() {
+        let why_not = companion.held.why_not.as_deref();
+        assert_eq!((companion.held.how, why_not), (HeldHow::Not, Some("another capture is going on")));
+    } else {
+        // It stands still for the other one: that is as good as a wait of its own.
+        assert_eq!(companion.held.how, HeldHow::Peek);
+        assert_on_stack(companion, "companion_waits");
+    }
     let took = record.times.capture_ended_ns - record.times.capture_started_ns;
     assert!(took < 10_000_000_000, "{took} ns");
 }
 
 #[test]
 fn two_threads_that_crash_at_once_are_in_one_report() {
-    for _ in 0..5 {
+    let mut waited = 0;
+    for _ in 0..20 {
         let folder = Folder::new();
         assert_eq!(run(&folder, "two at once").signal(), Some(libc::SIGSEGV));
         let record = crash(&folder);
         assert_eq!(says(&record), NULL_WRITE);
         assert_complete(&record, "two_crash_at_once");
-        if emulated() {
-            // Where signal handlers return to is no memory of the process there.
-            let waits = |thread: &&Thread| names(thread).iter().any(|name| name.contains("wait_for_the_end"));
-            assert_eq!(record.threads.iter().filter(waits).count(), 1);
-            continue;
-        }
-        for function in ["two_crash_at_once::one", "two_crash_at_once::other"] {
+        let on_stack = |function: &str| -> Vec<&Thread> {
             let of = |thread: &&Thread| names(thread).iter().any(|name| name.ends_with(function));
-            let crashed: Vec<&Thread> = record.threads.iter().filter(of).collect();
-            let all: Vec<_> =
-                record.threads.iter().map(|thread| (names(thread), &thread.held, &thread.stop)).collect();
-            assert_eq!(crashed.len(), 1, "{function}: {all:#?}");
-            assert_on_stack(crashed[0], "writes_to_null");
+            record.threads.iter().filter(of).collect()
+        };
+        let waits = on_stack("::wait_for_the_end");
+        waited += waits.len();
+        // Where signal handlers return to is no memory of an emulated process.
+        if !emulated() || waits.is_empty() {
+            let all: Vec<_> = record.threads.iter().map(|thread| (names(thread), &thread.stop)).collect();
+            for function in ["two_crash_at_once::one", "two_crash_at_once::other"] {
+                assert_eq!(on_stack(function).len(), 1, "{function}: {all:#?}");
+            }
+            waits.iter().for_each(|thread| assert_on_stack(thread, "writes_to_null"));
+        }
+        if waited > 2 {
+            return;
         }
     }
+    assert!(waited > 0, "in one of these runs the second was in the handler when the first took its stack");
 }
 
 #[test]

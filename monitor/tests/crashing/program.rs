@@ -6,13 +6,14 @@ use freezeframe_report::file::Size;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::init::{Config, init};
 use freezeframe_unwind::snapshot::{Options, Snapshot};
+use freezeframe_unwind::suspend::{Way, Ways};
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::hint::black_box;
 use std::mem::zeroed;
 use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Barrier, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 pub(crate) const SIZE: Size = Size { slots: 5, stride: 256 * 1024 };
@@ -293,7 +294,10 @@ fn crashes_in_a_capture(still: &dyn Fn()) {
         true
     };
     let first = Some(ThreadId(COMPANION.load(Ordering::SeqCst)));
-    snapshot.capture(&suspender, &images, &Options { first, still: &still, ..Options::default() }).unwrap();
+    let ways = Ways::only(Way::Signal);
+    snapshot
+        .capture(&suspender, &images, &Options { first, ways, still: &still, ..Options::default() })
+        .unwrap();
 }
 
 /// Another thread holds the companion, and goes on after `time`.
@@ -321,16 +325,23 @@ fn has_captured() {
 }
 
 fn two_crash_at_once() {
-    static BARRIER: Barrier = Barrier::new(2);
+    static ARRIVED: AtomicUsize = AtomicUsize::new(0);
+    /// Spinning, so that nobody has to be woken.
+    fn meet() {
+        ARRIVED.fetch_add(1, Ordering::SeqCst);
+        while ARRIVED.load(Ordering::SeqCst) < 2 {
+            std::hint::spin_loop();
+        }
+    }
     #[inline(never)]
     fn one() {
-        BARRIER.wait();
+        meet();
         writes_to_null();
         black_box(());
     }
     #[inline(never)]
     fn other() {
-        BARRIER.wait();
+        meet();
         writes_to_null();
         // Unlike the one, or they would become the same function.
         black_box(1);
