@@ -101,7 +101,7 @@ def each_kind_fails(lab: Lab) -> str:
 
 
 def _nothing_is_made_up(world: World, threads: list[Thread], name: str, result: int) -> None:
-    """Frames of a capture with a failure are calls that go on, in their order; a thread may have fewer of them, or none."""
+    """Frames of a capture with a failure are calls that go on, in their order, if not all of them."""
     if result != 0:
         check.equal("the call whose failure ends a capture", name, "task_threads")
         return

@@ -2,7 +2,7 @@
 
 from .. import check
 from ..kernel import Call
-from ..results import Held, SuspendError
+from ..results import SuspendError
 from .base import Lab, at, in_innermost_leaf, scenario
 
 
@@ -114,8 +114,11 @@ def no_state(lab: Lab) -> None:
     world.kernel.fails = refused
     check.equal("capture", world.capture(), 0)
     check.not_held(world, main, SuspendError.REFUSED)
-    check.equal("its holds", [held.calls for held in world.kernel.held if held.port == main.port],
-                [["thread_suspend", "thread_get_state", "thread_resume"]])
+    check.equal(
+        "its holds",
+        [held.calls for held in world.kernel.held if held.port == main.port],
+        [["thread_suspend", "thread_get_state", "thread_resume"]],
+    )
     check.whole(world, other)
 
 
