@@ -197,6 +197,14 @@ class World:
                 return images
             images.append(results.image(data))
 
+    def stack_of_capture(self) -> int:
+        """Captures, and returns how many bytes of its stack that has touched."""
+        untouched = b"\xa5" * CAPTURER_STACK_SIZE
+        self.machine.write(CAPTURER_STACK, untouched)
+        self.capture()
+        stack = self.machine.read(CAPTURER_STACK, CAPTURER_STACK_SIZE)
+        return CAPTURER_STACK_SIZE - next(at for at, byte in enumerate(stack) if byte != untouched[0])
+
     def last_hold(self, thread: Thread) -> Held:
         """How a thread was held the last time."""
         return [held for held in self.kernel.held if held.port == thread.port][-1]

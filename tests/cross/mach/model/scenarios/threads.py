@@ -169,6 +169,18 @@ def excluded(lab: Lab) -> None:
     check.equal("the freeze was over", [capture.moved for capture in world.threads()][:2], [True, False])
 
 
+@scenario("the stack that a capture takes")
+def stack_taken(lab: Lab) -> str:
+    world, main, _ = lab.worked()
+    for function in ("roomy", "lean", "sealed"):
+        world.add_thread(world.program.run(function, 200 if function == "roomy" else 1, at("leaf"))[0], function)
+    taken = world.stack_of_capture()
+    check.whole(world, main)
+    # As `Snapshot::capture` says: about 12 KiB.
+    check.true(f"{taken} bytes of stack", 1_000 < taken <= 12 * 1024)
+    return f"{taken} bytes"
+
+
 @scenario("the same capture again and again")
 def again(lab: Lab) -> None:
     world, main, capturer = lab.worked()
