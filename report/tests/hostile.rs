@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, capture, owner, record};
+use common::{Folder, capture, owner, portion, record};
 use freezeframe_report::file::{FileError, ReportFile, Size};
 use freezeframe_report::layout::{FIRST_SLOT, Outcome, PAYLOAD};
 use freezeframe_report::read::{Record, Report};
@@ -88,16 +88,13 @@ impl Random {
     }
 }
 
-/// Under an emulator a tenth of it, which takes as long.
 #[test]
 fn ten_thousand_bit_flips_and_truncations_are_noticed() {
     let sample = sample();
     let size = sample.file.metadata().unwrap().len();
     let mut random = Random(1);
     let (mut unreadable, mut marked, mut unharmed) = (0, 0, 0);
-    let emulated =
-        std::env::vars().any(|(name, _)| name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER"));
-    let rounds = if emulated { 1_000 } else { 10_000 };
+    let rounds = portion(10_000);
     println!("{rounds} rounds");
     for round in 0..rounds {
         if round % 10 == 9 {
