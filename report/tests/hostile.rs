@@ -131,7 +131,7 @@ fn ten_thousand_bit_flips_and_truncations_are_noticed() {
 fn every_single_bit_of_a_header_and_a_cell_counts() {
     let sample = sample();
     let slot = FIRST_SLOT as u64 + 3 * u64::from(SIZE.stride);
-    for byte in slot..slot + 192 {
+    for byte in (slot..slot + 192).step_by(10 / portion(10)) {
         for bit in 0..8 {
             sample.flip(byte, bit);
             let complete = sample.check().unwrap().records.iter().filter(|record| record.complete).count();
