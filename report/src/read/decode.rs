@@ -1,5 +1,6 @@
 //! From sections to a [`Record`]. `FORMAT.md` lists the same fields.
 
+use super::crash::crash;
 use super::cursor::Cursor;
 use super::record::*;
 use super::slot::Slot;
@@ -26,6 +27,7 @@ pub(super) fn decode(slot: &Slot<'_>, index: usize, alive: bool) -> Option<Recor
             Section::System => system(&mut cursor).map(|system| record.system = Some(system)),
             Section::Thread => thread(&mut cursor, &record).map(|thread| record.threads.push(thread)),
             Section::Images => images(&mut cursor, record.architecture).map(|images| record.images = images),
+            Section::Crash => crash(&mut cursor).map(|crash| record.crash = Some(crash)),
             Section::End => end(&mut cursor).map(|dropped| record.dropped = Some(dropped)),
         };
         if decoded.is_none() {
@@ -73,12 +75,18 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
         slot: 0,
         complete: false,
         faults: Vec::new(),
-        kind: if kind == Kind::Freeze as u8 { RecordKind::Freeze } else { RecordKind::Unknown },
+        kind: match kind {
+            k if k == Kind::Freeze as u8 => RecordKind::Freeze,
+            k if k == Kind::Crash as u8 => RecordKind::Crash,
+            _ => RecordKind::Unknown,
+        },
         strategy: match strategy {
             s if s == Strategy::RunLoop as u8 => RecordStrategy::RunLoop,
             s if s == Strategy::Ping as u8 => RecordStrategy::Ping,
+            s if s == Strategy::Signal as u8 => RecordStrategy::Signal,
             _ => RecordStrategy::Unknown,
         },
+        crash: None,
         component,
         last_activity: activity_name(activity),
         outcome: RecordOutcome::Unknown,

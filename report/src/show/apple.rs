@@ -1,7 +1,8 @@
 //! Apple's crash report, version 104, as PLCrashReporter writes it and servers read it. What the text form has as well is
 //! here, too.
 //!
-//! A freeze is no crash, and this form knows nothing else, so that some lines need a meaning:
+//! A crash's *Exception Type* is the signal, its *Exception Codes* say why it came. A freeze is no crash, and this form knows
+//! nothing else, so that some lines need a meaning:
 //! - *Exception Type* is `FREEZE`, *Exception Codes* say how long and how it ended. The numbers that Apple writes there
 //!   (`0x8badf00d`) would claim that Apple's watchdog had ended the process.
 //! - The watched thread is the one that *crashed*: readers group by the stack of that thread, and by none if there is none.
@@ -13,9 +14,10 @@
 //! - Frames that were left out leave a gap in the numbers.
 
 use super::clean::Clean;
+use super::crash::write_signal;
 use super::list::duration;
 use super::notes::{thread_notes, write_details};
-use crate::read::{Frame, Image, Record, RecordOutcome, Thread};
+use crate::read::{Frame, Image, Record, RecordKind, RecordOutcome, Thread};
 use std::io::{Result, Write};
 
 /// Writes a record as a crash report of Apple's.
@@ -25,7 +27,8 @@ use std::io::{Result, Write};
 pub fn write_apple(out: &mut dyn Write, record: &Record) -> Result<()> {
     write_head(out, record)?;
     write_exception(out, record)?;
-    if matches!(record.outcome, RecordOutcome::Ongoing | RecordOutcome::Recovered) {
+    let over = !matches!(record.outcome, RecordOutcome::Ongoing | RecordOutcome::Recovered);
+    if record.kind != RecordKind::Crash && !over {
         field(out, "Exception Note", "NON-FATAL CONDITION (this is NOT a crash)")?;
     }
     write_crashed_thread(out, record)?;
@@ -106,6 +109,9 @@ pub(super) fn write_head(out: &mut dyn Write, record: &Record) -> Result<()> {
 }
 
 pub(super) fn write_exception(out: &mut dyn Write, record: &Record) -> Result<()> {
+    if record.kind == RecordKind::Crash {
+        return write_signal(out, record);
+    }
     let ended = match record.outcome {
         RecordOutcome::Ongoing => "still going on",
         RecordOutcome::Recovered => "recovered",

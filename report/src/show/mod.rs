@@ -2,6 +2,7 @@
 
 mod apple;
 mod clean;
+mod crash;
 mod json;
 mod list;
 mod notes;

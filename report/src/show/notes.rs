@@ -1,13 +1,40 @@
-//! What a freeze's texts say that no crash report has a line for.
+//! What a report's texts say that no crash report has a line for.
 
 use super::apple::field;
 use super::clean::Clean;
 use super::list::duration;
-use crate::read::{HeldHow, Record, SetHow, Thread};
+use crate::read::{HeldHow, Record, RecordKind, SetHow, Thread};
 use std::io::{Result, Write};
 
 /// What was watched and how, and what that cost.
 pub(super) fn write_details(out: &mut dyn Write, record: &Record) -> Result<()> {
+    let crash = record.kind == RecordKind::Crash;
+    if !crash {
+        write_watch(out, record)?;
+    }
+    write_cost(out, record)?;
+    if !crash {
+        field(
+            out,
+            "Watcher",
+            format_args!("{} wake-ups, {} ticks too late to count", record.wakeups, record.late_ticks),
+        )?;
+    }
+    if let Some(dropped) = record.dropped.filter(|d| d.threads > 0 || d.images > 0 || d.frames > 0) {
+        field(
+            out,
+            "Left Out",
+            format_args!("{} threads, {} images, {} frames", dropped.threads, dropped.images, dropped.frames),
+        )?;
+    }
+    for fault in &record.faults {
+        field(out, "Incomplete", Clean(fault))?;
+    }
+    Ok(())
+}
+
+/// What was watched, and when it counted as frozen.
+fn write_watch(out: &mut dyn Write, record: &Record) -> Result<()> {
     let times = &record.times;
     let threshold = record.threshold.interval_ns.saturating_mul(record.threshold.misses.into());
     field(out, "Component", Clean(&record.component))?;
@@ -32,7 +59,12 @@ pub(super) fn write_details(out: &mut dyn Write, record: &Record) -> Result<()> 
             duration(after),
             duration(times.detection_delay_ns)
         ),
-    )?;
+    )
+}
+
+/// How long threads were held, how the process was, and how long it took to find that out.
+fn write_cost(out: &mut dyn Write, record: &Record) -> Result<()> {
+    let times = &record.times;
     let held = record.watched().map_or(0, |thread| thread.held.ns);
     field(
         out,
@@ -53,23 +85,7 @@ pub(super) fn write_details(out: &mut dyn Write, record: &Record) -> Result<()> 
         SetHow::Together => field(out, "Held Together", duration(record.set.ns))?,
         SetHow::NotTogether | SetHow::Unknown => field(out, "Held One By One", why)?,
     }
-    field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))?;
-    field(
-        out,
-        "Watcher",
-        format_args!("{} wake-ups, {} ticks too late to count", record.wakeups, record.late_ticks),
-    )?;
-    if let Some(dropped) = record.dropped.filter(|d| d.threads > 0 || d.images > 0 || d.frames > 0) {
-        field(
-            out,
-            "Left Out",
-            format_args!("{} threads, {} images, {} frames", dropped.threads, dropped.images, dropped.frames),
-        )?;
-    }
-    for fault in &record.faults {
-        field(out, "Incomplete", Clean(fault))?;
-    }
-    Ok(())
+    field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))
 }
 
 /// How the process and the machine were at the detection.

@@ -223,6 +223,12 @@ pub(crate) fn futex_wait_until(
     .map(drop)
 }
 
+/// Sleeps for so many nanoseconds, or less if a signal comes.
+pub(crate) fn sleep(ns: u64) {
+    let nobody_wakes = core::sync::atomic::AtomicU32::new(0);
+    let _ = futex_wait_until(&nobody_wakes, 0, monotonic().saturating_add(ns));
+}
+
 /// Wakes every thread that sleeps on `word`.
 pub(crate) fn futex_wake_all(word: &core::sync::atomic::AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;

@@ -102,6 +102,16 @@ impl Suspender {
         let mask = sys::signal_mask(libc::SIG_BLOCK, sys::signal_set(signal::number()));
         Ok(Session { shared: self.shared, me, mask, _not_send: PhantomData })
     }
+
+    /// Gives up the session of the calling thread, if it has one that it will never end: a signal handler has found it to
+    /// have crashed in it. A thread that it held goes on when the next session stops one, or at its own deadline.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn give_up_own_session(&self) {
+        let me = sys::gettid();
+        let _ = self.shared.owner.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
 }
 
 /// A capturer's session, bound to its thread.
