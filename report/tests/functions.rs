@@ -62,9 +62,7 @@ fn image(architecture: Architecture) -> Vec<u8> {
 fn all<M: Memory>(index: &FunctionIndex, memory: &mut M, bytes: u64) -> Vec<Option<(u64, String)>> {
     let named = |offset| {
         let function = index.find(offset)?;
-        let name = index.name(memory, &function);
-        assert_eq!(name.is_some(), function.is_named());
-        Some((function.start, name.unwrap_or_default()))
+        Some((function.start, index.name(memory, &function).unwrap_or_default()))
     };
     (0..bytes).map(named).collect()
 }
