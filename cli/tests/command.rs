@@ -198,7 +198,17 @@ fn the_json_has_every_part_of_a_record_and_the_lock_holder() {
     ] {
         assert!(record.get(field).is_some(), "{field} is missing");
     }
-    assert_eq!(record["process"]["app"], "dev.freezeframe.demo");
+    let (process, system) = (&record["process"], &record["system"]);
+    assert_eq!((&process["app"], &process["app_state"]), (&"dev.freezeframe.demo".into(), &"unknown".into()));
+    assert_eq!((&process["debugged"], &process["translated"]), (&false.into(), &false.into()));
+    for (what, least) in [
+        (&process["cpu_ns"], 1),
+        (&process["footprint_bytes"], 1 << 20),
+        (&system["memory_bytes"], 64 << 20),
+        (&record["times"]["continuous_ns"], record["times"]["detected_ns"].as_u64().unwrap()),
+    ] {
+        assert!(what.as_u64().is_some_and(|number| number >= least), "{what} is below {least}");
+    }
     assert_eq!(
         (&record["threshold"]["interval_ns"], &record["threshold"]["misses"]),
         (&50_000_000.into(), &5.into())

@@ -328,3 +328,27 @@ fn frames_are_named_out_of_the_part_of_a_fat_file_that_has_the_uuid() {
     Symbols::new().name_frames(&mut other);
     assert_eq!(names(&other), [""], "another build of the image");
 }
+
+/// Of what lies in the shared cache there is no file: the reading process has it loaded itself.
+#[cfg(target_vendor = "apple")]
+#[test]
+fn frames_in_the_shared_cache_are_named() {
+    let sleeper = std::thread::Builder::new().name("sleeper".into());
+    let _sleeper = sleeper.spawn(|| std::thread::sleep(std::time::Duration::from_secs(60))).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let captured = capture();
+    let folder = Folder::new();
+    let file = ReportFile::open(&folder.path("r"), Size { slots: 3, stride: 1 << 18 }, owner()).unwrap();
+    file.ring().write(&record(&captured, 1, 200_000)).unwrap();
+    let mut record = Report::open(&folder.path("r")).unwrap().records.remove(0);
+    Symbols::new().name_frames(&mut record);
+    let thread = record.threads.iter().find(|thread| thread.name == "sleeper").unwrap();
+    assert!(record.image(&thread.frames[0]).unwrap().in_shared_cache);
+    let names: Vec<&str> = thread
+        .frames
+        .iter()
+        .filter_map(|frame| frame.symbol.as_ref())
+        .map(|symbol| symbol.name.as_str())
+        .collect();
+    assert!(names.starts_with(&["__semwait_signal", "nanosleep"]), "{names:?}");
+}

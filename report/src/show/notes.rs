@@ -114,8 +114,12 @@ fn write_vitals(out: &mut dyn Write, record: &Record) -> Result<()> {
     }
     if let Some(continuous_ns) = record.times.continuous_ns {
         let awake_ns = record.times.detected_ns;
-        let slept = duration(continuous_ns.saturating_sub(awake_ns));
-        field(out, "Uptime", format_args!("{}, {slept} of sleep not counted", duration(awake_ns)))?;
+        // The two clocks were not read at the same instant.
+        let slept = match continuous_ns.saturating_sub(awake_ns) {
+            0..1_000_000_000 => String::new(),
+            slept_ns => format!(", {} of sleep not counted", duration(slept_ns)),
+        };
+        field(out, "Uptime", format_args!("{}{slept}", duration(awake_ns)))?;
     }
     Ok(())
 }
