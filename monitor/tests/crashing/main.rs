@@ -378,7 +378,14 @@ fn a_crash_while_another_thread_captures_waits_for_that_but_not_for_ever() {
     assert_eq!(run(&folder, "while captured").signal(), Some(libc::SIGSEGV));
     let record = crash(&folder);
     assert_complete(&record, "crashes_while_another_captures");
-    assert_on_stack(thread(&record, "capturer"), "has_captured");
+    // Wherever it has come to since.
+    let capturer = thread(&record, "capturer");
+    assert!(
+        !capturer.frames.is_empty() && capturer.stop.code == 1,
+        "{:?} {:?}",
+        capturer.held,
+        capturer.stop
+    );
 
     let folder = Folder::new();
     assert_eq!(run(&folder, "while captured for long").signal(), Some(libc::SIGSEGV));
