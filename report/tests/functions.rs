@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Folder, capture, owner, record};
+use common::{Folder, capture, owner, portion, record};
 use freezeframe_arch::Architecture;
 use freezeframe_report::file::{ReportFile, Size};
 use freezeframe_report::read::{Image, Record, Report};
@@ -209,7 +209,7 @@ fn check<M: Memory>(memory: &mut M, address: u64, placement: Placement) -> bool 
 #[test]
 fn damaged_images_are_read_to_the_end_without_a_panic() {
     let mut random = Random(1);
-    let (mut read, rounds) = (0, 2_000);
+    let (mut read, rounds) = (0, portion(2_000));
     for round in 0..rounds {
         let architecture = [Architecture::Arm64, Architecture::X86_64][round % 2];
         let mut file = image(architecture);
@@ -234,7 +234,7 @@ fn damaged_images_are_read_to_the_end_without_a_panic() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: portion(500) as u32, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Arbitrary load commands behind a right header, of the kinds that are read.
     #[test]

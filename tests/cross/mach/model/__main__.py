@@ -42,7 +42,10 @@ def main(folder: Path, words: list[str]) -> int:
                 traceback.print_exc()
                 continue
             passed[architecture.name] += 1
-            print(f"{architecture.name:7} {scenario.name}: ok{', ' + seen if seen else ''} ({time.monotonic() - start:.1f} s)", flush=True)
+            print(
+                f"{architecture.name:7} {scenario.name}: ok{', ' + seen if seen else ''} ({time.monotonic() - start:.1f} s)",
+                flush=True,
+            )
             if seen and seen.startswith("kernel calls per captured thread"):
                 costs.append(f"{seen} ({architecture.name})")
     print("emulated scenarios: " + ", ".join(f"{a.name} {passed[a.name]}" for a in ARCHITECTURES))

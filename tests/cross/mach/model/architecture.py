@@ -1,9 +1,9 @@
 """What differs between the two processors."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 import unicorn
 from unicorn import arm64_const as arm64

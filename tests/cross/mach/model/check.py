@@ -28,12 +28,17 @@ def true(what: str, condition: bool) -> None:
         raise Wrong(what)
 
 
+def stripped(world: World, address: int) -> int:
+    """A code address without its signature: those bits become copies of bit 55."""
+    mask = world.snapshot().pac
+    return address | mask if address >> 55 & 1 else address & ~mask
+
+
 def frames(world: World, thread: Thread, *, count: int | None = None) -> ThreadCapture:
     """The frames of a thread that was held are the calls that go on in it: the innermost `count`, or all."""
     capture = world.thread(thread)
     calls = world.calls_of(thread)[:count]
-    strip = lambda address: address & ~world.snapshot().pac
-    actual = [(strip(frame.address), frame.sp, frame.returns) for frame in capture.frames]
+    actual = [(stripped(world, frame.address), frame.sp, frame.returns) for frame in capture.frames]
     wanted = [(call.pc, call.sp, index > 0) for index, call in enumerate(calls)]
     equal(f"frames of {thread.name.decode()}", actual, wanted)
     for index, frame in enumerate(capture.frames):
@@ -85,7 +90,7 @@ def capturer(world: World, thread: Thread) -> None:
 def _trust(world: World, capture: ThreadCapture, index: int) -> set[Trust]:
     if index == 0:
         return {Trust.CONTEXT}
-    left = world.program.name(capture.frames[index - 1].address & ~world.snapshot().pac)
+    left = world.program.name(stripped(world, capture.frames[index - 1].address))
     if left in BY_CFI_ON_ARM64 and world.architecture is ARM64:
         # Where the thread stands, an epilogue is read from its instructions.
         return {Trust.CFI, Trust.COMPACT} if index == 1 else {Trust.CFI}

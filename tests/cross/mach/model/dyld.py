@@ -1,6 +1,6 @@
 """dyld's part: which images there are, in memory as `mach-o/dyld_images.h` lays it out, and by calls to who asked."""
 
-from typing import Callable
+from collections.abc import Callable
 
 from .macho import Image
 from .memory import AddressSpace

@@ -5,8 +5,8 @@ A call of a kernel is counted, can be watched, and can be made to fail. Plain he
 
 import enum
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Callable
 
 from .dyld import Dyld
 from .machine import Machine

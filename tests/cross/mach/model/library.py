@@ -1,6 +1,6 @@
 """The plain functions of the C library that compilers call."""
 
-from typing import Callable
+from collections.abc import Callable
 
 import unicorn
 

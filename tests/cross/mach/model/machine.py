@@ -1,7 +1,7 @@
 """The emulated processor, with the memory that the code under test may touch directly."""
 
 import threading
-from typing import Callable
+from collections.abc import Callable
 
 import unicorn
 
@@ -27,7 +27,12 @@ class Machine:
         self._failure: Exception | None = None
         self._access = ""
         self._depth = 0
-        self.map(TRAPS, TRAPS_SIZE, READ | EXECUTE, architecture.return_instruction.ljust(TRAP_SIZE, b"\0") * (TRAPS_SIZE // TRAP_SIZE))
+        self.map(
+            TRAPS,
+            TRAPS_SIZE,
+            READ | EXECUTE,
+            architecture.return_instruction.ljust(TRAP_SIZE, b"\0") * (TRAPS_SIZE // TRAP_SIZE),
+        )
         self.uc.hook_add(unicorn.UC_HOOK_CODE, self._trapped, begin=TRAPS, end=TRAPS + TRAPS_SIZE - 1)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._refused)
         # Where the outermost function returns to.
@@ -88,6 +93,7 @@ class Machine:
             self.uc.reg_write(registers.lr, self.end)
         self.uc.reg_write(registers.sp, sp)
         self.uc.reg_write(registers.fp, 0)
+        self._access = ""
         self._depth += 1
         # unicorn's own timeout does not bear calls within calls.
         watchdog = threading.Timer(self.patience, self.uc.emu_stop)
@@ -98,9 +104,7 @@ class Machine:
             self.uc.emu_start(function, self.end)
         except unicorn.UcError as error:
             if self._failure is None:
-                pc = self.uc.reg_read(registers.pc)
-                rule = Rule.FOREIGN_WRITE if "write" in self._access else Rule.FOREIGN_ACCESS
-                raise Broken(rule, f"{error}, {self._access} at pc {pc:#x}") from None
+                raise self._crash(error) from None
         finally:
             self._depth -= 1
             watchdog.cancel()
@@ -112,6 +116,14 @@ class Machine:
         if outer is not None:
             self.uc.context_restore(outer)
         return result
+
+    def _crash(self, error: unicorn.UcError) -> Broken:
+        """What ended the emulation, if the model did not."""
+        pc = self.uc.reg_read(self.architecture.pc)
+        if not self._access:
+            return Broken(Rule.PANIC, f"{error} at pc {pc:#x}")
+        rule = Rule.FOREIGN_WRITE if self._access.startswith("write") else Rule.FOREIGN_ACCESS
+        return Broken(rule, f"{self._access} at pc {pc:#x}")
 
     def _trapped(self, uc: unicorn.Uc, address: int, _size: int, _data: object) -> None:
         function = self._traps.get(address)

@@ -59,14 +59,12 @@ def load(path: Path, architecture: Architecture, load_address: int) -> Image:
         data = contents[segment.name]
         del data[segment.virtual_size :]
         data.extend(bytes(_pages(segment.virtual_size, architecture.page) - len(data)))
-    # lief shows both forms alike: opcodes of LC_DYLD_INFO, and the chained fixups of newer linkers.
     for relocation in binary.relocations:
+        if not isinstance(relocation, lief.MachO.RelocationDyld):
+            raise ValueError(f"{path}: chained fixups, which zig's linker does not write and this loader does not know")
         segment = next(s for s in segments if 0 <= relocation.address - s.virtual_address < s.virtual_size)
         data, offset = contents[segment.name], relocation.address - segment.virtual_address
-        if isinstance(relocation, lief.MachO.RelocationFixup):
-            target = relocation.target
-        else:
-            target = int.from_bytes(data[offset : offset + 8], "little")
+        target = int.from_bytes(data[offset : offset + 8], "little")
         data[offset : offset + 8] = ((target + slide) & (1 << 64) - 1).to_bytes(8, "little")
     imports: dict[str, list[int]] = {}
     for binding in binary.bindings:

@@ -1,8 +1,8 @@
 """Threads that stand somewhere in compiled code: it is run until there, and the calls that go on are written down."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import unicorn
 

@@ -18,7 +18,7 @@ class Rule(enum.Enum):
     FOREIGN_WRITE = "the core writes nothing but its own data, its stack and its buffers"
     FOREIGN_ACCESS = "memory that may not be there is read through the kernel"
     STACK = "the stack pointer stays in the capturing thread's stack"
-    PANIC = "the core does not panic"
+    PANIC = "the core neither panics nor traps"
     ENDLESS = "the core comes to an end"
     UNKNOWN_IMPORT = "the core imports only what the model knows"
     UNKNOWN_REQUEST = "the core asks only for what the model knows"

@@ -58,7 +58,13 @@ class World:
     """A task with the core loaded into it, and a capturing thread."""
 
     def __init__(
-        self, architecture: Architecture, files: Files, *, address_bits: int = 47, mischief: bool = False, unknown: tuple[str, ...] = ()
+        self,
+        architecture: Architecture,
+        files: Files,
+        *,
+        address_bits: int = 47,
+        mischief: bool = False,
+        unknown: tuple[str, ...] = (),
     ):
         self.architecture = architecture
         # What the model is to know nothing of.
@@ -98,11 +104,10 @@ class World:
         for segment in image.segments:
             self.memory.remove(segment.address)
 
-    def add_thread(self, stopped: Stopped, name: str = "", *, above: int = 0, **fields: object) -> Thread:
+    def add_thread(self, stopped: Stopped, name: str = "", **fields: object) -> Thread:
         """A thread that stands where a program was stopped, on a stack at its own place.
 
-        What points into the stack is moved with it. `above` is memory above the thread's first frame: of the page there,
-        which no frame reaches.
+        What points into the stack is moved with it. Above the stack there is a hole.
         """
         top = self._stacks + STACK_DISTANCE
         self._stacks = top
@@ -110,7 +115,7 @@ class World:
         inside = range(stopped.low, stopped.top + 1)
         move = lambda word: word + distance if word in inside else word
         words = struct.unpack(f"<{len(stopped.stack) // 8}Q", stopped.stack)
-        stack = struct.pack(f"<{len(words)}Q", *map(move, words)) + bytes(above)
+        stack = struct.pack(f"<{len(words)}Q", *map(move, words))
         thread = self.kernel.new_thread(name=name.encode(), state=list(map(move, stopped.state)), **fields)
         self.memory.add(top - len(stopped.stack), stack, stack_of=thread.port)
         self._calls[thread.port] = [Place(call.pc, call.sp + distance) for call in stopped.calls]
@@ -155,7 +160,7 @@ class World:
         depth: tuple[tuple[int, int], tuple[int, int]] = DEFAULT_DEPTH,
         still: bool = True,
     ) -> int:
-        """Captures all threads; returns what the driver does."""
+        """Captures all threads; returns what the driver returns."""
         self._snapshot = self._captured = None
         excluded = ANSWERS + 256
         (first_inner, first_outer), (inner, outer) = depth
@@ -192,6 +197,14 @@ class World:
                 return images
             images.append(results.image(data))
 
+    def stack_of_capture(self) -> int:
+        """Captures, and returns how many bytes of its stack that has touched."""
+        untouched = b"\xa5" * CAPTURER_STACK_SIZE
+        self.machine.write(CAPTURER_STACK, untouched)
+        self.capture()
+        stack = self.machine.read(CAPTURER_STACK, CAPTURER_STACK_SIZE)
+        return CAPTURER_STACK_SIZE - next(at for at, byte in enumerate(stack) if byte != untouched[0])
+
     def last_hold(self, thread: Thread) -> Held:
         """How a thread was held the last time."""
         return [held for held in self.kernel.held if held.port == thread.port][-1]
@@ -207,7 +220,9 @@ class World:
             self.memory.add_machine(segment.address, segment.size, segment.protection)
         # What calls the core lies in an image, too, though in one without tables.
         size = self.architecture.page
-        system = macho.empty("/usr/lib/libSystem.B.dylib", self.architecture, TRAPS - size, SYSTEM_UUID, size + TRAPS_SIZE, 6)
+        system = macho.empty(
+            "/usr/lib/libSystem.B.dylib", self.architecture, TRAPS - size, SYSTEM_UUID, size + TRAPS_SIZE, 6
+        )
         self.memory.add(system.load_address, system.segments[0].data[:size], READ | EXECUTE)
         self.memory.add_machine(TRAPS, TRAPS_SIZE, READ | EXECUTE)
         self.dyld.load(system)

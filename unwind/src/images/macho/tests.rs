@@ -112,10 +112,10 @@ fn an_image_is_added_by_its_magic_number() {
 #[test]
 fn hostile_load_commands_end_in_none_or_in_less() {
     let good = image_bytes(CPU_ARM64, &program());
+    let commands = 32 + u32::from_le_bytes(*good[20..].first_chunk().unwrap()) as usize;
     for size in 0..good.len() {
-        let _ = read_image(&good[..size]);
+        assert_eq!(read_image(&good[..size]).is_some(), size >= commands, "not by half, of {size} bytes");
     }
-    assert!(read_image(&good[..100]).is_none(), "no segment __TEXT");
     assert!(read_image(&image_bytes(7, &program())).is_none(), "32 bits");
     let mut object = good.clone();
     object[12] = MH_OBJECT as u8;

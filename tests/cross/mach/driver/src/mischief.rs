@@ -31,6 +31,7 @@ enum Mistake {
     CallsOnAnotherStack = 22,
     NeverEnds = 23,
     AsksForUnknownFacts = 24,
+    Traps = 25,
 }
 
 #[repr(C)]
@@ -102,6 +103,15 @@ pub unsafe extern "C" fn mischief_capture(mistake: u32) -> i32 {
     }
     if does(Mistake::OverflowsStack) {
         return overflow(mistake);
+    }
+    if does(Mistake::Traps) {
+        // SAFETY: does not come back.
+        unsafe {
+            #[cfg(target_arch = "aarch64")]
+            core::arch::asm!("brk #1", options(noreturn));
+            #[cfg(target_arch = "x86_64")]
+            core::arch::asm!("ud2", options(noreturn));
+        }
     }
     if does(Mistake::NeverEnds) {
         loop {

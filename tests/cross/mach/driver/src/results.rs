@@ -96,6 +96,8 @@ pub unsafe extern "C" fn driver_thread(index: u64, out: *mut ThreadResult) -> i3
         Held::Torn => (2, 0, 0),
         Held::Itself => (3, 0, 0),
         Held::Mach { held_ns } => (4, 0, held_ns),
+        Held::Ptrace { held_ns } => (5, 0, held_ns),
+        Held::Peek => (6, 0, 0),
         Held::Not(error) => (0, error as u64, 0),
     };
     let (stop, stop_address) = thread.summary.stop.code();

@@ -1,8 +1,8 @@
 """How scenarios are written down and found."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 from ..architecture import ARCHITECTURES, Architecture
 from ..program import Place

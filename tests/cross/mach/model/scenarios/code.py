@@ -63,7 +63,9 @@ def signed_states(lab: Lab) -> None:
         registers = [ARM64.pc, ARM64.sp, ARM64.fp, ARM64.lr]
         stopped = {
             "in a leaf": world.program.run("work", 3, in_innermost_leaf)[0],
-            "in a prologue": world.program.run("descend", 3, lambda n, offset, calls: n == "descend" and offset == 4)[0],
+            "in a prologue": world.program.run("descend", 3, lambda n, offset, calls: n == "descend" and offset == 4)[
+                0
+            ],
             "in a body": world.program.run("sealed", 3, lambda n, offset, calls: n == "sealed" and offset == 12)[0],
         }
         threads = [world.add_thread(thread, name) for name, thread in stopped.items()]

@@ -4,7 +4,7 @@ from collections import Counter
 
 from .. import check
 from ..kernel import Call
-from ..results import Held
+from ..results import Held, Stop, Trust
 from ..threads import Thread
 from ..world import World
 from .base import Lab, at, scenario
@@ -101,7 +101,7 @@ def each_kind_fails(lab: Lab) -> str:
 
 
 def _nothing_is_made_up(world: World, threads: list[Thread], name: str, result: int) -> None:
-    """Frames of a capture with a failure are calls that go on, in their order; a thread may have fewer of them, or none."""
+    """Frames of a capture with a failure are calls that go on, in their order, if not all of them."""
     if result != 0:
         check.equal("the call whose failure ends a capture", name, "task_threads")
         return
@@ -112,5 +112,11 @@ def _nothing_is_made_up(world: World, threads: list[Thread], name: str, result: 
         calls = iter([(call.pc, call.sp) for call in world.calls_of(thread)])
         strangers = [frame for frame in capture.frames if (frame.address, frame.sp) not in calls]
         check.equal(f"frames that are none, when {name} fails", strangers, [])
-        if capture.held is Held.MACH:
-            check.true("it has registers", capture.has_registers and capture.kept > 0)
+        if capture.held is not Held.MACH:
+            continue
+        check.true("it has registers", capture.has_registers and capture.kept > 0)
+        # Whoever says that nothing is missing has all, unless a frame is marked as a guess.
+        guessed = any(frame.trust is Trust.FRAME_POINTER for frame in capture.frames)
+        if capture.stop is Stop.END_OF_STACK and not guessed:
+            complete = len(capture.frames) == len(world.calls_of(thread))
+            check.true(f"the end of the stack of {thread.name.decode()} is said when {name} fails", complete)

@@ -1,9 +1,11 @@
 """Captures with mistakes, which the model has to catch."""
 
 import enum
+from collections.abc import Callable
 
 from .. import check
 from ..rules import Broken, Rule
+from ..threads import Thread
 from ..world import World
 from .base import Lab, at, in_innermost_leaf, scenario
 
@@ -35,6 +37,7 @@ class Mistake(enum.IntEnum):
     CALLS_ON_ANOTHER_STACK = 22
     NEVER_ENDS = 23
     ASKS_FOR_UNKNOWN_FACTS = 24
+    TRAPS = 25
 
 
 CAUGHT_BY = {
@@ -63,6 +66,7 @@ CAUGHT_BY = {
     Mistake.CALLS_ON_ANOTHER_STACK: Rule.STACK,
     Mistake.NEVER_ENDS: Rule.ENDLESS,
     Mistake.ASKS_FOR_UNKNOWN_FACTS: Rule.UNKNOWN_REQUEST,
+    Mistake.TRAPS: Rule.PANIC,
 }
 
 
@@ -74,7 +78,7 @@ def _world(lab: Lab, **options: object) -> World:
     return world
 
 
-def caught(what: str, rule: Rule, run) -> None:
+def caught(what: str, rule: Rule, run: Callable[[], object]) -> None:
     """What was done has to be found out, and for what it is."""
     try:
         run()
@@ -111,7 +115,7 @@ def unknown_imports(lab: Lab) -> str:
 
 @scenario("a wrong frame is caught")
 def wrong_frames(lab: Lab) -> None:
-    def noticed(change) -> None:
+    def noticed(change: Callable[[World, Thread], object]) -> None:
         world, main, _ = lab.worked()
         change(world, main)
         world.capture()

@@ -2,7 +2,7 @@
 
 from .. import check
 from ..kernel import Call
-from ..results import Held, SuspendError
+from ..results import SuspendError
 from .base import Lab, at, in_innermost_leaf, scenario
 
 
@@ -114,8 +114,11 @@ def no_state(lab: Lab) -> None:
     world.kernel.fails = refused
     check.equal("capture", world.capture(), 0)
     check.not_held(world, main, SuspendError.REFUSED)
-    check.equal("its holds", [held.calls for held in world.kernel.held if held.port == main.port],
-                [["thread_suspend", "thread_get_state", "thread_resume"]])
+    check.equal(
+        "its holds",
+        [held.calls for held in world.kernel.held if held.port == main.port],
+        [["thread_suspend", "thread_get_state", "thread_resume"]],
+    )
     check.whole(world, other)
 
 
@@ -164,6 +167,18 @@ def excluded(lab: Lab) -> None:
     check.equal("capture", world.capture(still=False), 0)
     check.whole(world, audio)
     check.equal("the freeze was over", [capture.moved for capture in world.threads()][:2], [True, False])
+
+
+@scenario("the stack that a capture takes")
+def stack_taken(lab: Lab) -> str:
+    world, main, _ = lab.worked()
+    for function in ("roomy", "lean", "sealed"):
+        world.add_thread(world.program.run(function, 200 if function == "roomy" else 1, at("leaf"))[0], function)
+    taken = world.stack_of_capture()
+    check.whole(world, main)
+    # As `Snapshot::capture` says: about 12 KiB.
+    check.true(f"{taken} bytes of stack", 1_000 < taken <= 12 * 1024)
+    return f"{taken} bytes"
 
 
 @scenario("the same capture again and again")
