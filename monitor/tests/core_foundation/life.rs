@@ -125,6 +125,29 @@ fn one_monitor_a_loop_and_a_refused_one_leaves_the_first_alone() {
 }
 
 #[test]
+#[cfg(not(any(target_vendor = "apple", core_foundation_linked)))]
+fn nothing_of_ours_stays_in_the_loop_in_any_mode() {
+    use crate::scripted::items;
+    let stage = Stage::unwatched();
+    let before = items(&stage.run_loop);
+    for by_ping in [false, true] {
+        let run_loop = RunLoop::current();
+        let start = move |builder: freezeframe_monitor::Builder| match by_ping {
+            false => builder.watch_core_foundation(&run_loop, &["one", "two"]),
+            true => builder.watch_core_foundation_by_ping(&run_loop, &["one", "two"]),
+        };
+        let monitor = start(stage.builder()).unwrap();
+        // Two observers or one source: among the common items, in the default mode and in two more.
+        let during = before + if by_ping { 4 } else { 8 };
+        assert_eq!(items(&stage.run_loop), during);
+        assert!(start(stage.builder()).is_err());
+        assert_eq!(items(&stage.run_loop), during, "a refused monitor leaves nothing");
+        std::thread::spawn(move || monitor.stop()).join().unwrap();
+        wait_for("the end of the watcher", || items(&stage.run_loop) == before);
+    }
+}
+
+#[test]
 fn the_main_loop_is_the_main_threads_from_every_thread() {
     let main = std::thread::spawn(RunLoop::main).join().unwrap();
     assert_eq!(main.thread(), RunLoop::main().thread());
