@@ -167,3 +167,30 @@ fn a_monitor_begun_by_another_thread_while_the_loop_waits_sees_the_next_callback
     stage.run_until_stopped();
     stage.was_seen_after("AfterWaiting");
 }
+
+#[test]
+fn the_end_of_a_freeze_after_a_private_loop_is_known_exactly_though_the_watcher_looks_much_later() {
+    let stage = Stage::unwatched();
+    const INTERVAL: Duration = Duration::from_millis(500);
+    let builder = stage.builder().interval(INTERVAL).misses(1);
+    stage.set(builder.watch_core_foundation(&RunLoop::current(), &[]).unwrap());
+    stage.after(0.01, |stage| {
+        stage.run_privately("private", INTERVAL.as_secs_f64() * 2.5);
+        stage.freeze_doing(|| std::thread::sleep(Duration::from_millis(1)));
+        // The loop turns and turns until the watcher looks.
+        stage.after(INTERVAL.as_secs_f64() * 2.0, |stage| stage.run_loop.stop());
+    });
+    let ticks = crate::stage::timer(0.005, 0.005, || {});
+    // SAFETY: a constant.
+    stage.run_loop.add_timer(Some(&ticks), unsafe { objc2_core_foundation::kCFRunLoopDefaultMode });
+    stage.run(60.0);
+    stage.run(60.0);
+    let records = stage.records();
+    assert_eq!(records.len(), 1);
+    let detected = records[0].times.detected_ns - records[0].times.started_ns;
+    let rest = Duration::from_nanos(records[0].duration_ns - detected);
+    assert!(
+        rest < INTERVAL * 3 / 5,
+        "it ended when it was detected, {rest:?} before it was known to have ended"
+    );
+}
