@@ -97,7 +97,7 @@ fn each_word_is_the_register_of_its_place() {
 }
 
 /// A handler that returns through [`signal_return`] resumes the thread where it was.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 #[test]
 fn a_handler_returns_through_the_trampoline() {
     use core::sync::atomic::{AtomicUsize, Ordering};
@@ -140,4 +140,93 @@ fn a_handler_returns_through_the_trampoline() {
         assert_eq!(unsafe { raise(sigurg) }, 0);
         assert_eq!(RETURNS_TO.load(Ordering::Relaxed), signal_return());
     }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn a_cloned_task_runs_on_its_own_stack_in_the_same_memory_and_ends_with_its_status() {
+    extern crate std;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    unsafe extern "C" {
+        fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+    }
+    const CLONE_VM: usize = 0x100;
+    const WALL: i32 = 0x4000_0000;
+    static STACK_OF_CLONE: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn entry(argument: usize) -> i32 {
+        let here = 0u8;
+        STACK_OF_CLONE.store(&raw const here as usize, Ordering::Relaxed);
+        argument as i32
+    }
+
+    let mut stack = std::vec![0u8; 64 << 10];
+    let range = stack.as_mut_ptr_range();
+    // SAFETY: the stack is not used otherwise, and outlives the task, which touches nothing else than a static.
+    let pid = unsafe { clone_task(CLONE_VM, range.end as usize - 3, entry, 42) };
+    if pid == -22 && cfg!(target_arch = "aarch64") {
+        std::println!("skipped: qemu-user has no such clone");
+        return;
+    }
+    assert!(pid > 0, "{pid}");
+    let mut status = 0;
+    // SAFETY: a child of ours, and a word for its status.
+    assert_eq!(unsafe { waitpid(pid as i32, &mut status, WALL) }, pid as i32);
+    assert_eq!(status, 42 << 8, "it has ended with 42");
+    let place = STACK_OF_CLONE.load(Ordering::Relaxed);
+    assert!((range.start as usize..range.end as usize).contains(&place));
+    // SAFETY: refused before anything is done.
+    let refused = unsafe { clone_task(usize::MAX, 0, entry, 0) };
+    assert!((-4095..0).contains(&refused), "flags that contradict each other: {refused}");
+}
+
+static PLACE: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+static LANDING: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+/// One at a time: they share the two above.
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Where the callee ran, as an offset into its stack; whatever it left in registers, ours are kept.
+fn run_on_a_stack_of_its_own(entry: extern "C" fn(usize)) -> usize {
+    use core::sync::atomic::Ordering;
+    use std::hint::black_box;
+
+    let _turn = turn();
+    let mut stack = std::vec![0u8; 64 << 10];
+    let start = stack.as_mut_ptr() as usize;
+    // More values than there are registers that a callee may change.
+    let kept: [usize; 16] = core::array::from_fn(|n| black_box(n * 0x1111));
+    let float = black_box(2.5f64);
+    PLACE.store(0, Ordering::Relaxed);
+    // SAFETY: the stack is this call's own, and the entries below need little of it.
+    unsafe { call_on_stack(start + stack.len() - 3, entry, 42, &LANDING) };
+    assert!(kept.iter().enumerate().all(|(n, value)| *value == n * 0x1111) && float == 2.5);
+    PLACE.load(Ordering::Relaxed).wrapping_sub(start)
+}
+
+#[test]
+fn a_call_on_another_stack_comes_back() {
+    extern "C" fn entry(argument: usize) {
+        let here = 0u8;
+        assert_eq!(argument, 42);
+        PLACE.store(&raw const here as usize, core::sync::atomic::Ordering::Relaxed);
+    }
+    assert!((60 << 10..64 << 10).contains(&run_on_a_stack_of_its_own(entry)));
+}
+
+#[test]
+fn a_call_on_another_stack_can_be_ended_from_anywhere() {
+    extern "C" fn entry(argument: usize) {
+        let here = 0u8;
+        if argument > 0 {
+            entry(argument - 1);
+            unreachable!("the innermost call does not return");
+        }
+        PLACE.store(&raw const here as usize, core::sync::atomic::Ordering::Relaxed);
+        // SAFETY: stored by the call that this is in; nothing is to be cleaned up.
+        unsafe { land(LANDING.load(core::sync::atomic::Ordering::Relaxed)) }
+    }
+    assert!((1 << 10..63 << 10).contains(&run_on_a_stack_of_its_own(entry)));
 }

@@ -36,8 +36,12 @@ mod builder;
 mod clock;
 #[cfg(any(target_vendor = "apple", feature = "core-foundation"))]
 mod core_foundation;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod crash;
 mod detect;
+mod ending;
 mod facts;
+mod files;
 mod freeze;
 mod monitor;
 mod record;

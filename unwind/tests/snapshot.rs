@@ -49,12 +49,12 @@ fn find(storage: &Storage, id: ThreadId) -> (ThreadCapture, Vec<u64>) {
     (thread, frames.iter().map(|frame| frame.address.lookup()).collect())
 }
 
-/// Whether a thread was held all the while, in this system's way.
+/// Whether a thread was held all the while, in this system's ways. One that waits need not be.
 fn is_whole(held: Held) -> bool {
     if cfg!(target_os = "macos") {
         matches!(held, Held::Mach { held_ns: 1.. })
     } else {
-        matches!(held, Held::Signal { held_ns: 1.. })
+        matches!(held, Held::Signal { held_ns: 1.. } | Held::Peek)
     }
 }
 

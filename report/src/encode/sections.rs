@@ -7,7 +7,7 @@ use crate::layout::{FRAME_BYTES, NO_IMAGE};
 use freezeframe_arch::{Architecture, Registers};
 use freezeframe_unwind::images::{Image, ImageTable, MAX_IMAGES};
 use freezeframe_unwind::rule::FrameAddress;
-use freezeframe_unwind::snapshot::{Held, ThreadCapture, View};
+use freezeframe_unwind::snapshot::{Held, Set, ThreadCapture, View};
 use freezeframe_unwind::walk::Frame;
 
 /// What all sections are made from.
@@ -32,20 +32,35 @@ pub(crate) const fn architecture_code(architecture: Architecture) -> u8 {
     }
 }
 
-/// Numbers of ways in which a thread was held, and the reason if it was not.
-const fn held_codes(held: Held) -> (u8, u8, u64) {
-    match held {
+/// Numbers of ways in which a thread was held; the reason if it was not, or not in a better way; for how long.
+const fn held_codes(thread: &ThreadCapture) -> (u8, u8, u64) {
+    let not_better = match thread.not_better {
+        Some(error) => error as u8,
+        None => 0,
+    };
+    match thread.held {
         Held::Not(error) => (0, error as u8, 0),
-        Held::Signal { held_ns } => (1, 0, held_ns),
-        Held::Torn => (2, 0, 0),
+        Held::Signal { held_ns } => (1, not_better, held_ns),
+        Held::Torn => (2, not_better, 0),
         Held::Itself => (3, 0, 0),
-        Held::Mach { held_ns } => (4, 0, held_ns),
+        Held::Mach { held_ns } => (4, not_better, held_ns),
+        Held::Ptrace { held_ns } => (5, not_better, held_ns),
+        Held::Peek => (6, not_better, 0),
+    }
+}
+
+/// Numbers of whether the threads were held at one time; the reason if they were not; for how long.
+const fn set_codes(set: Set) -> (u8, u8, u64) {
+    match set {
+        Set::OneByOne => (0, 0, 0),
+        Set::Together { held_ns } => (1, 0, held_ns),
+        Set::NotTogether(error) => (2, error as u8, 0),
     }
 }
 
 pub(super) fn write_record(w: &mut Writer<'_>, context: &Context<'_>) {
     let Context { about, snapshot, .. } = context;
-    let held = snapshot.threads.iter().map(|thread| held_codes(thread.held).2);
+    let held = snapshot.threads.iter().map(|thread| held_codes(thread).2);
     w.bytes(&about.uuid);
     w.u8(about.kind as u8);
     w.u8(about.strategy as u8);
@@ -67,6 +82,10 @@ pub(super) fn write_record(w: &mut Writer<'_>, context: &Context<'_>) {
     w.u64(snapshot.pac.bits());
     w.string(about.component.as_bytes());
     w.u64(about.continuous_ns);
+    let (set, error, set_held_ns) = set_codes(snapshot.set);
+    w.u8(set);
+    w.u8(error);
+    w.u64(set_held_ns);
 }
 
 pub(super) fn write_process(w: &mut Writer<'_>, process: &Process<'_>) {
@@ -107,6 +126,12 @@ pub(crate) mod flags {
     pub(crate) const MOVED: u8 = 4;
 }
 
+/// Bits of an image's kind.
+pub(crate) mod image_flags {
+    pub(crate) const VARIANT: u8 = 0x10;
+    pub(crate) const IN_SHARED_CACHE: u8 = 0x20;
+}
+
 /// A thread in at most `most` bytes: frames that do not fit are left out of the middle, like those that the snapshot
 /// had left out already.
 pub(super) fn write_thread(
@@ -119,7 +144,7 @@ pub(super) fn write_thread(
 ) {
     let start = w.used();
     let facts = &thread.facts;
-    let (held, error, held_ns) = held_codes(thread.held);
+    let (held, error, held_ns) = held_codes(thread);
     w.u32(thread.thread.0 as u32);
     w.u8(if first { flags::FIRST } else { 0 }
         | if thread.main { flags::MAIN } else { 0 }
@@ -240,7 +265,9 @@ fn used_images(context: &Context<'_>) -> [u64; MAX_IMAGES / 64] {
 
 fn write_image(w: &mut Writer<'_>, context: &Context<'_>, index: usize, image: &Image) {
     w.u32(index as u32);
-    w.u8(image.kind as u8);
+    let flags = if image.variant { image_flags::VARIANT } else { 0 }
+        | if image.in_shared_cache { image_flags::IN_SHARED_CACHE } else { 0 };
+    w.u8(image.kind as u8 | flags);
     w.u8(image.code().count() as u8);
     w.u64(image.range.start);
     w.u64(image.range.end.saturating_sub(image.range.start));

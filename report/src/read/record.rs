@@ -1,6 +1,7 @@
 //! What a record says, for programs. Serialized, this is the JSON form; addresses and registers are hexadecimal strings,
 //! since JSON's numbers lose bits.
 
+use super::CrashInfo;
 use serde::{Serialize, Serializer};
 
 pub(super) fn hex<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -32,6 +33,8 @@ pub struct Record {
     pub kind: RecordKind,
     /// How it was noticed.
     pub strategy: RecordStrategy,
+    /// Which signal it was, of a crash; none in a record that is cut off before it.
+    pub crash: Option<CrashInfo>,
     /// Which part of the program was watched.
     pub component: String,
     /// The last activity of the run loop, by its `CFRunLoopActivity` name; none for a ping.
@@ -42,6 +45,8 @@ pub struct Record {
     pub duration_ns: u64,
     /// What happened when.
     pub times: Times,
+    /// Whether its threads show one moment.
+    pub set: SetInfo,
     /// What counts as a freeze.
     pub threshold: Threshold,
     /// Ticks of the watcher that came too late to count.
@@ -59,7 +64,7 @@ pub struct Record {
     pub process: Option<ProcessInfo>,
     /// The machine; none in a record that is cut off before it.
     pub system: Option<SystemInfo>,
-    /// The threads; the one that was watched comes first.
+    /// The threads; the one that was watched, or that has crashed, comes first.
     pub threads: Vec<Thread>,
     /// The images, by ascending index.
     pub images: Vec<Image>,
@@ -73,11 +78,13 @@ pub struct Record {
 pub enum RecordKind {
     /// A run loop that did not turn.
     Freeze,
+    /// A signal that has ended the program.
+    Crash,
     /// Something that this version does not know.
     Unknown,
 }
 
-/// How a freeze was noticed.
+/// How it was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordStrategy {
@@ -85,6 +92,8 @@ pub enum RecordStrategy {
     RunLoop,
     /// By a ping that was not answered.
     Ping,
+    /// By the signal's handler.
+    Signal,
     /// In a way that this version does not know.
     Unknown,
 }
@@ -196,7 +205,7 @@ pub struct Thread {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// It is the one that was watched.
+    /// It is the one that was watched, or that has crashed.
     pub watched: bool,
     /// It is the process's main thread.
     pub main: bool,
@@ -239,10 +248,35 @@ pub struct Thread {
 pub struct HeldInfo {
     /// In which way, or not.
     pub how: HeldHow,
-    /// Why not.
+    /// Why not; or, if it was held, why not in a better way.
     pub why_not: Option<String>,
     /// For how long.
     pub ns: u64,
+}
+
+/// Whether the threads were held at one time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetInfo {
+    /// Whether they were.
+    pub how: SetHow,
+    /// Why not.
+    pub why_not: Option<String>,
+    /// For how long, from before the first was stopped until the last was let go.
+    pub ns: u64,
+}
+
+/// Whether the threads were held at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SetHow {
+    /// Each was read by itself, as was asked for.
+    OneByOne,
+    /// Those that were held by ptrace stood still at one time.
+    Together,
+    /// That was asked for, and could not be.
+    NotTogether,
+    /// In a way that this version does not know.
+    Unknown,
 }
 
 /// The ways in which a thread can be held.
@@ -255,6 +289,10 @@ pub enum HeldHow {
     Signal,
     /// By Mach's `thread_suspend`, all the while.
     Mach,
+    /// By a helper that traced it, all the while.
+    Ptrace,
+    /// Not at all, but it waited in the kernel all the while. Only two of its registers are known.
+    Peek,
     /// By a signal, but not to the end: the stack may be torn.
     Torn,
     /// It was the capturing thread.
@@ -335,8 +373,12 @@ pub struct Symbol {
 pub struct Image {
     /// Its index in the process's table, which frames refer to.
     pub index: u32,
-    /// What it is: `elf`, `vdso`, `anonymous`.
+    /// What it is: `elf`, `vdso`, `anonymous`, `mach-o`.
     pub kind: &'static str,
+    /// Whose code it holds: the record's architecture, or a variant of it, `arm64e` or `x86_64h`.
+    pub architecture: &'static str,
+    /// It lay in dyld's shared cache: there is no file at its path.
+    pub in_shared_cache: bool,
     /// Its path.
     pub path: String,
     /// Its build id in hexadecimal digits, also called its code id; empty if it has none.
@@ -373,7 +415,7 @@ impl Record {
         Image::of(&self.images, frame)
     }
 
-    /// The thread that was watched.
+    /// The thread that was watched, or that has crashed.
     pub fn watched(&self) -> Option<&Thread> {
         self.threads.iter().find(|thread| thread.watched)
     }

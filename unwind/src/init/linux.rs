@@ -1,6 +1,6 @@
 //! The signal handler of the handshake.
 
-use crate::suspend::{Suspender, install};
+use crate::suspend::{Registration, Suspender, install};
 use freezeframe_arch::PacMask;
 
 /// What to set up.
@@ -11,11 +11,13 @@ pub struct Config {
     /// The default, `SIGURG`, does nothing by default, is never refused for want of a queue entry, and so harms nobody
     /// if it arrives late. Runtimes that use it themselves (Go) need another.
     pub signal: i32,
+    /// Whether the helper that holds all threads together registers as this process's tracer, where Yama demands that.
+    pub registration: Registration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { signal: libc::SIGURG }
+        Self { signal: libc::SIGURG, registration: Registration::Leave }
     }
 }
 
@@ -35,8 +37,8 @@ impl core::fmt::Display for InitError {
 
 impl core::error::Error for InitError {}
 
-/// Sets up the suspension of threads, once for the process: a page of shared state and a signal handler, which both stay
-/// for good. A second call returns the same and changes nothing.
+/// Sets up the suspension of threads, once for the process: a page of shared state, a signal handler and a stack for the
+/// helper that traces, which all stay for good. A second call returns the same and changes nothing.
 ///
 /// # Errors
 /// The kernel refuses the page or the handler.
@@ -44,7 +46,7 @@ impl core::error::Error for InitError {}
 /// # Signal safety
 /// Not for signal handlers.
 pub fn init(config: Config) -> Result<Suspender, InitError> {
-    install(config.signal).map_err(|error| InitError::Refused(error.0))
+    install(config.signal, config.registration).map_err(|error| InitError::Refused(error.0))
 }
 
 /// The mask of pointer authentication codes in this process's code pointers.

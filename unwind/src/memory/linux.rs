@@ -32,6 +32,11 @@ impl ProcessMemory {
     pub(crate) const fn through_pipe() -> Self {
         Self { way: Way::Pipe }
     }
+
+    /// Whether the kernel copies memory directly, as far as was found.
+    pub(crate) const fn is_direct(&self) -> bool {
+        matches!(self.way, Way::Direct)
+    }
 }
 
 impl Default for ProcessMemory {
@@ -57,22 +62,34 @@ impl Memory for ProcessMemory {
 
 /// A pipe of its own for each copy: shared with nobody, so neither another thread nor a forked child can mix bytes in.
 fn copy_through_pipe(address: u64, out: &mut [u8]) -> usize {
-    let Ok((source, sink)) = sys::pipe() else { return 0 };
-    let mut copied = 0usize;
-    while let Some(rest) = out.get_mut(copied..)
-        && !rest.is_empty()
-    {
-        let Some(from) = address.checked_add(copied as u64) else { break };
-        // To the end of the page: a page is readable as a whole or not at all.
-        let chunk = (PAGE - from % PAGE).min(rest.len() as u64) as usize;
-        let Ok(written) = sink.write_from_address(from, chunk) else { break };
-        let Some(rest) = rest.get_mut(..written) else { break };
-        match source.read(rest) {
-            Ok(read) if read == written && read != 0 => copied = copied.saturating_add(read),
-            _ => break,
+    sys::pipe().map_or(0, |(source, sink)| PipeMemory { source: &source, sink: &sink }.read(address, out))
+}
+
+/// The memory of the calling task, through a pipe that nobody else uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PipeMemory<'a> {
+    pub(crate) source: &'a sys::Fd,
+    pub(crate) sink: &'a sys::Fd,
+}
+
+impl Memory for PipeMemory<'_> {
+    fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
+        let mut copied = 0usize;
+        while let Some(rest) = out.get_mut(copied..)
+            && !rest.is_empty()
+        {
+            let Some(from) = address.checked_add(copied as u64) else { break };
+            // To the end of the page: a page is readable as a whole or not at all.
+            let chunk = (PAGE - from % PAGE).min(rest.len() as u64) as usize;
+            let Ok(written) = self.sink.write_from_address(from, chunk) else { break };
+            let Some(rest) = rest.get_mut(..written) else { break };
+            match self.source.read(rest) {
+                Ok(read) if read == written && read != 0 => copied = copied.saturating_add(read),
+                _ => break,
+            }
         }
+        copied
     }
-    copied
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ mod stack_copy;
 mod window;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) use linux::PipeMemory;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub use linux::ProcessMemory;
 #[cfg(target_vendor = "apple")]
 pub use mach::ProcessMemory;

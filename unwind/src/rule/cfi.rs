@@ -47,6 +47,14 @@ impl KnownRegisters {
         }
     }
 
+    /// Only the stack pointer and the program counter: what the kernel says of a thread that waits.
+    pub const fn stack_and_program_counter(architecture: Architecture) -> Self {
+        match architecture {
+            Architecture::X86_64 => Self(1 << 7 | 1 << 16),
+            Architecture::Arm64 => Self(1 << 31 | 1 << 32),
+        }
+    }
+
     const fn bit(register: u16) -> u64 {
         1u64.wrapping_shl(register as u32)
     }

@@ -1,6 +1,8 @@
 //! The memory of a snapshot.
 
 use super::ThreadCapture;
+use super::take::Hall;
+use crate::suspend::SuspendError;
 use crate::threads::ThreadId;
 use crate::walk::{Frame, WalkContext};
 use freezeframe_arch::{Architecture, PacMask};
@@ -9,8 +11,12 @@ use freezeframe_arch::{Architecture, PacMask};
 pub(super) const STACK_WINDOW: usize = 64 * 1024;
 
 /// Up to `THREADS` threads with up to `FRAMES` frames together. `const` constructible, so usable as a static that is
-/// there before anything goes wrong; about 500 bytes a thread, 32 a frame, 64 KiB for the copy of
+/// there before anything goes wrong; about 900 bytes a thread, 32 a frame, 64 KiB for the copy of
 /// a stack and 320 KiB for what walks learn.
+///
+/// `ARENA` bytes are for the stacks of all threads at one time ([`Purpose::AllTogether`](crate::suspend::Purpose)): 8 KiB
+/// a thread is plenty, since most stacks that wait are small. Where that was not enough for a stack, its thread is read
+/// again by itself.
 ///
 /// ```
 /// use freezeframe_unwind::images::ImageTable;
@@ -30,13 +36,28 @@ pub(super) const STACK_WINDOW: usize = 64 * 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Snapshot<const THREADS: usize, const FRAMES: usize> {
+pub struct Snapshot<const THREADS: usize, const FRAMES: usize, const ARENA: usize = 0> {
     pub(super) threads: [ThreadCapture; THREADS],
     pub(super) ids: [ThreadId; THREADS],
     pub(super) frames: [Frame; FRAMES],
     pub(super) stack: [u8; STACK_WINDOW],
     pub(super) context: WalkContext,
     pub(super) head: Head,
+    pub(super) hall: Hall<THREADS, ARENA>,
+}
+
+/// Whether the threads of a snapshot show one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// Each was read by itself, as was asked for.
+    OneByOne,
+    /// Those that were held by a helper stood still at one time.
+    Together {
+        /// From before the first was stopped until the last was let go, in nanoseconds.
+        held_ns: u64,
+    },
+    /// That was asked for, but each was read by itself.
+    NotTogether(SuspendError),
 }
 
 /// What a snapshot says beside its threads.
@@ -45,12 +66,13 @@ pub(super) struct Head {
     pub(super) threads: usize,
     pub(super) frames: usize,
     pub(super) dropped: usize,
+    pub(super) set: Set,
     pub(super) started_ns: u64,
     pub(super) ended_ns: u64,
     pub(super) pac: PacMask,
 }
 
-impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
+impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THREADS, FRAMES, ARENA> {
     /// An empty snapshot.
     pub const fn new() -> Self {
         Self {
@@ -59,7 +81,16 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
             frames: [Frame::EMPTY; FRAMES],
             stack: [0; STACK_WINDOW],
             context: WalkContext::new(),
-            head: Head { threads: 0, frames: 0, dropped: 0, started_ns: 0, ended_ns: 0, pac: PacMask::NONE },
+            head: Head {
+                threads: 0,
+                frames: 0,
+                dropped: 0,
+                set: Set::OneByOne,
+                started_ns: 0,
+                ended_ns: 0,
+                pac: PacMask::NONE,
+            },
+            hall: Hall::EMPTY,
         }
     }
 
@@ -72,6 +103,7 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
             threads: self.threads.get(..self.head.threads).unwrap_or(&[]),
             frames: self.frames.get(..self.head.frames).unwrap_or(&[]),
             dropped_threads: self.head.dropped,
+            set: self.head.set,
             started_ns: self.head.started_ns,
             ended_ns: self.head.ended_ns,
             pac: self.head.pac,
@@ -80,7 +112,9 @@ impl<const THREADS: usize, const FRAMES: usize> Snapshot<THREADS, FRAMES> {
     }
 }
 
-impl<const THREADS: usize, const FRAMES: usize> Default for Snapshot<THREADS, FRAMES> {
+impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Default
+    for Snapshot<THREADS, FRAMES, ARENA>
+{
     fn default() -> Self {
         Self::new()
     }
@@ -94,6 +128,8 @@ pub struct View<'a> {
     frames: &'a [Frame],
     /// How many threads there were beyond those that fit.
     pub dropped_threads: usize,
+    /// Whether the threads were held at one time.
+    pub set: Set,
     /// When the capture began, on the monotonic clock, in nanoseconds.
     pub started_ns: u64,
     /// When the last thread was let go and walked.

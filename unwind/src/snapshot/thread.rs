@@ -19,26 +19,20 @@ pub enum Held {
         /// From before the call that stopped it to the release.
         held_ns: u64,
     },
+    /// Stopped by a helper that traced it, all the while, at one time with others: for so many nanoseconds.
+    Ptrace {
+        /// From before the call that stopped it to the release.
+        held_ns: u64,
+    },
+    /// Not stopped: it waited in the kernel all the while. Of its registers only the stack pointer and the program counter
+    /// are known; the others are zero.
+    Peek,
     /// Stopped by a signal, but it went on before the copy was complete: the stack may be torn.
     Torn,
     /// Not held: it is the thread that captured.
     Itself,
     /// Not held, and so without registers and frames.
     Not(SuspendError),
-}
-
-impl Held {
-    /// Held all the while, in this system's way.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(super) const fn whole(held_ns: u64) -> Self {
-        Self::Signal { held_ns }
-    }
-
-    /// Held all the while, in this system's way.
-    #[cfg(target_vendor = "apple")]
-    pub(super) const fn whole(held_ns: u64) -> Self {
-        Self::Mach { held_ns }
-    }
 }
 
 /// One thread: what the kernel says of it, its registers, and which frames of the snapshot are its.
@@ -52,6 +46,8 @@ pub struct ThreadCapture {
     pub facts: ThreadFacts,
     /// How it was held.
     pub held: Held,
+    /// Why a better way of holding it was not taken: the best of those that were not.
+    pub not_better: Option<SuspendError>,
     /// Its registers, if it was held.
     pub registers: Option<Registers>,
     /// The end of its stack, exclusive; zero if that is not known.
@@ -63,6 +59,8 @@ pub struct ThreadCapture {
     /// What its frames are; see [`View::frames`](super::View::frames).
     pub summary: Summary,
     pub(super) first_frame: usize,
+    /// It could not be read, and the helper is still to try.
+    pub(super) left_for_helper: bool,
 }
 
 impl ThreadCapture {
@@ -71,6 +69,7 @@ impl ThreadCapture {
         main: false,
         facts: ThreadFacts::UNKNOWN,
         held: Held::Not(SuspendError::Gone),
+        not_better: None,
         registers: None,
         stack_end: 0,
         copies: 0,
@@ -83,11 +82,13 @@ impl ThreadCapture {
             stop: StopReason::EndOfStack,
         },
         first_frame: 0,
+        left_for_helper: false,
     };
 
-    /// What is known of its stack now that it was copied.
+    /// What is known of it now that its stack was copied.
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-    pub(super) const fn note(&mut self, registers: Registers, bounds: StackBounds, copies: u32) {
+    pub(super) const fn note(&mut self, held: Held, registers: Registers, bounds: StackBounds, copies: u32) {
+        self.held = held;
         self.registers = Some(registers);
         self.stack_end = if bounds.high == u64::MAX { 0 } else { bounds.high };
         self.copies = copies;

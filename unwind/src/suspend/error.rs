@@ -1,6 +1,6 @@
-//! Why a thread was not suspended.
+//! Why a thread was not suspended, or not in a certain way.
 
-/// Why a thread was not suspended.
+/// Why a thread was not suspended, or not in a certain way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SuspendError {
@@ -26,6 +26,34 @@ pub enum SuspendError {
     Refused = 10,
     /// This system has no way to stop a thread (watchOS).
     Unsupported = 11,
+    /// The caller of the capture has not allowed it.
+    NotAllowed = 20,
+    /// The thread runs: only who waits can be read without being stopped.
+    Running = 21,
+    /// The thread went on while it was read.
+    Changed = 22,
+    /// The thread was not stopped, and its stack cannot be walked from its stack pointer and its program counter alone.
+    TwoRegisters = 23,
+    /// `/proc` does not tell where the thread waits.
+    Untold = 24,
+    /// So little of the thread's stack is left that a signal could end the process.
+    LittleStack = 25,
+    /// Somebody else traces the thread or the process: a debugger.
+    Traced = 26,
+    /// Yama does not allow a process to trace its parent; see [`Registration`](super::Registration).
+    Yama = 27,
+    /// The process may not be looked into (`PR_SET_DUMPABLE`).
+    NotDumpable = 28,
+    /// A filter of system calls, or an emulator, does not allow tracing.
+    Forbidden = 29,
+    /// The helper that traces could not be made.
+    NoHelper = 30,
+    /// The helper that traces has died.
+    HelperDied = 31,
+    /// The helper that traces took too long and was killed.
+    HelperLate = 32,
+    /// There is no memory for the stacks of all threads at one time.
+    NoArena = 33,
 }
 
 impl SuspendError {
@@ -43,6 +71,20 @@ impl SuspendError {
             9 => Self::Exempt,
             10 => Self::Refused,
             11 => Self::Unsupported,
+            20 => Self::NotAllowed,
+            21 => Self::Running,
+            22 => Self::Changed,
+            23 => Self::TwoRegisters,
+            24 => Self::Untold,
+            25 => Self::LittleStack,
+            26 => Self::Traced,
+            27 => Self::Yama,
+            28 => Self::NotDumpable,
+            29 => Self::Forbidden,
+            30 => Self::NoHelper,
+            31 => Self::HelperDied,
+            32 => Self::HelperLate,
+            33 => Self::NoArena,
             _ => return None,
         })
     }
@@ -62,6 +104,20 @@ impl core::fmt::Display for SuspendError {
             Self::Exempt => "the thread is exempt from being stopped",
             Self::Refused => "the kernel refused to stop the thread",
             Self::Unsupported => "this system cannot stop a thread",
+            Self::NotAllowed => "the capture was not allowed to",
+            Self::Running => "the thread was running",
+            Self::Changed => "the thread went on while it was read",
+            Self::TwoRegisters => "the stack cannot be walked from two registers",
+            Self::Untold => "the kernel does not tell where the thread waits",
+            Self::LittleStack => "a signal would not fit on the thread's stack",
+            Self::Traced => "another tracer is attached",
+            Self::Yama => "Yama does not allow tracing",
+            Self::NotDumpable => "the process is not dumpable",
+            Self::Forbidden => "tracing is forbidden here",
+            Self::NoHelper => "the tracing helper could not be made",
+            Self::HelperDied => "the tracing helper died",
+            Self::HelperLate => "the tracing helper took too long",
+            Self::NoArena => "there is no memory for all stacks at one time",
         })
     }
 }

@@ -43,7 +43,7 @@ pub fn exempt(thread: ThreadId) -> Option<Exemption> {
 }
 
 /// Whether a thread is exempt.
-pub(super) fn contains(thread: ThreadId) -> bool {
+pub(crate) fn contains(thread: ThreadId) -> bool {
     EXEMPT.iter().any(|slot| slot.load(Ordering::Acquire) == thread.0)
 }
 

@@ -1,5 +1,9 @@
 //! Raw Linux system calls. Numbers and constants come from the `libc` crate; none of its functions is called.
 
+mod process;
+
+pub(crate) use process::*;
+
 use core::ffi::CStr;
 
 /// A positive error number, as `libc` names them.
@@ -78,6 +82,14 @@ impl Fd {
         unsafe { syscall(libc::SYS_read, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0]) }
     }
 
+    /// Reads from the file's beginning, wherever its position is, and leaves that as it is.
+    pub(crate) fn read_from_start(&self, out: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: the kernel writes at most `out.len()` bytes to `out`.
+        unsafe {
+            syscall(libc::SYS_pread64, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0])
+        }
+    }
+
     /// Reads until the end of the file or of `out`, and returns the part of `out` that was filled.
     pub(crate) fn read_to_end<'a>(&self, out: &'a mut [u8]) -> Result<&'a [u8], Errno> {
         let mut filled = 0;
@@ -100,6 +112,12 @@ impl Fd {
         unsafe {
             syscall(libc::SYS_getdents64, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0])
         }
+    }
+
+    /// The same, from the first entry on again.
+    pub(crate) fn rewind(&self) -> Result<(), Errno> {
+        // SAFETY: no pointers.
+        unsafe { syscall(libc::SYS_lseek, [self.0 as usize, 0, libc::SEEK_SET as usize, 0, 0, 0]) }.map(drop)
     }
 
     /// Writes `length` bytes of this process's memory at `address`, which need not be readable: then `EFAULT`.
@@ -135,6 +153,17 @@ pub(crate) fn pipe() -> Result<(Fd, Fd), Errno> {
     unsafe { syscall(libc::SYS_pipe2, [ends.as_mut_ptr() as usize, flags as usize, 0, 0, 0, 0]) }?;
     let [read, write] = ends;
     Ok((Fd(read), Fd(write)))
+}
+
+/// An entry of the auxiliary vector.
+pub(crate) fn auxiliary(kind: u64) -> Option<u64> {
+    let mut buffer = [0u8; 1024];
+    let vector = open(c"/proc/self/auxv").and_then(|file| file.read_to_end(&mut buffer)).ok()?;
+    let mut entries = vector.as_chunks::<16>().0.iter().map(|entry| {
+        let both = u128::from_le_bytes(*entry);
+        (both as u64, (both >> 64) as u64)
+    });
+    entries.find(|(found, _)| *found == kind).map(|(_, value)| value)
 }
 
 /// This process's id, asked of the kernel each time: right after a fork too.
@@ -183,7 +212,8 @@ pub(crate) fn futex_wait_until(
         tv_nsec: (deadline % 1_000_000_000) as libc::c_long,
     };
     let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
-    let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
+    // FUTEX_BITSET_MATCH_ANY, which `libc` does not name for Android.
+    let any = u32::MAX as usize;
     // SAFETY: the word outlives the call; the kernel reads the word and the time.
     unsafe {
         let arguments =
@@ -191,6 +221,12 @@ pub(crate) fn futex_wait_until(
         syscall(libc::SYS_futex, arguments)
     }
     .map(drop)
+}
+
+/// Sleeps for so many nanoseconds, or less if a signal comes.
+pub(crate) fn sleep(ns: u64) {
+    let nobody_wakes = core::sync::atomic::AtomicU32::new(0);
+    let _ = futex_wait_until(&nobody_wakes, 0, monotonic().saturating_add(ns));
 }
 
 /// Wakes every thread that sleeps on `word`.

@@ -59,23 +59,37 @@ impl Listing {
 /// # Signal safety
 /// Safe: `openat`, `getdents64`, `close`; about 2 KiB of stack.
 pub fn list(out: &mut [ThreadId]) -> Result<usize, ThreadsError> {
-    let directory = sys::open(c"/proc/self/task").map_err(|error| ThreadsError(error.0))?;
-    let mut buffer = [0u8; 2048];
+    let directory = open_list().map_err(|error| ThreadsError(error.0))?;
     let mut count = 0usize;
+    let listed = each(&directory, |thread| {
+        if let Some(slot) = out.get_mut(count) {
+            *slot = thread;
+        }
+        count = count.saturating_add(1);
+    });
+    listed.map(|()| count).map_err(|error| ThreadsError(error.0))
+}
+
+/// Opens the list of this process's threads.
+pub(crate) fn open_list() -> Result<sys::Fd, Errno> {
+    sys::open(c"/proc/self/task")
+}
+
+/// Calls `found` with each thread of an open list, from where it was read last.
+pub(crate) fn each(list: &sys::Fd, mut found: impl FnMut(ThreadId)) -> Result<(), Errno> {
+    let mut buffer = [0u8; 2048];
     loop {
-        let read = directory.directory_entries(&mut buffer).map_err(|error| ThreadsError(error.0))?;
+        let read = list.directory_entries(&mut buffer)?;
         if read == 0 {
-            return Ok(count);
+            return Ok(());
         }
         let mut entries = buffer.get(..read).unwrap_or(&[]);
         while let Some((name, rest)) = first_entry(entries) {
             entries = rest;
             // `.` and `..` are not numbers.
-            let Some(tid) = sys::decimal(name) else { continue };
-            if let Some(slot) = out.get_mut(count) {
-                *slot = ThreadId(tid as i32);
+            if let Some(tid) = sys::decimal(name) {
+                found(ThreadId(tid as i32));
             }
-            count = count.saturating_add(1);
         }
     }
 }
@@ -147,12 +161,17 @@ pub(crate) fn blocks_signal(thread: ThreadId, signal: i32) -> Option<bool> {
 
 /// Reads `/proc/self/task/<thread>/<file>`.
 fn read<'a>(thread: ThreadId, file: &[u8], buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    open(thread, file)?.read_to_end(buffer)
+}
+
+/// Opens `/proc/self/task/<thread>/<file>`.
+pub(crate) fn open(thread: ThreadId, file: &[u8]) -> Result<sys::Fd, Errno> {
     let mut path = Path { bytes: [0; 48], length: 0 };
     path.push(b"/proc/self/task/");
     path.push_decimal(thread.0.max(0) as u32);
     path.push(b"/");
     path.push(file);
-    sys::open(path.terminated()).and_then(|file| file.read_to_end(buffer))
+    sys::open(path.terminated())
 }
 
 /// A short path, always terminated: the last byte is never written.

@@ -8,7 +8,7 @@ mod mach;
 
 pub use facts::{RunState, SystemCall, ThreadFacts, ThreadId, ThreadName};
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) use linux::{Listing, STOPPING_DISTURBS, blocks_signal};
+pub(crate) use linux::{Listing, STOPPING_DISTURBS, blocks_signal, each, open, open_list};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use linux::{ThreadsError, current, facts, list};
 #[cfg(target_vendor = "apple")]

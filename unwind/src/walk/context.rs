@@ -1,5 +1,6 @@
 //! Finding the rule of an address: kept, from the tables, or by the frame pointer.
 
+use super::epilogue::frame_pointer_above_stack_pointer;
 use super::signal::is_signal_return;
 use super::stub::pushed_by_stub;
 use super::to_return::{follows_call, rule_to_return};
@@ -85,6 +86,21 @@ impl<T: Memory> Finder<'_, T> {
         rule_to_return(&mut self.context.pages.over(&mut self.memory), pc)
     }
 
+    /// How far above the stack pointer the frame pointer lies in the function at `address`, which has this rule, by the
+    /// way in which it ends (x86_64).
+    pub(super) fn frame_pointer_above_stack_pointer(
+        &mut self,
+        address: FrameAddress,
+        rule: &SavedRule,
+    ) -> Option<u64> {
+        let lookup = address.lookup();
+        let (_, image) = self.images.find(lookup)?;
+        let WalkContext { rows, pages, .. } = &mut *self.context;
+        let mut memory = pages.over(&mut self.memory);
+        let row = tables(image).row(&mut memory, Architecture::X86_64, lookup, rows).ok()?;
+        frame_pointer_above_stack_pointer(&mut memory, row.range(), rule)
+    }
+
     /// Whether the code before `pc` is a call (x86_64).
     pub(super) fn follows_call(&mut self, pc: u64) -> bool {
         follows_call(&mut self.context.pages.over(&mut self.memory), pc)
@@ -114,7 +130,9 @@ impl<T: Memory> Finder<'_, T> {
                     rules.insert(architecture, address, rule);
                     return Ok(Found::Rule(rule));
                 }
-                compact::Way::Unknown => return Ok(Found::Rule(Rule::FramePointer)),
+                compact::Way::Unknown => {
+                    return Ok(without_tables::look_up(&mut memory, architecture, address));
+                }
                 compact::Way::Row => {}
             }
             return Ok(by_row(rules, rows.latest(), address));

@@ -3,6 +3,7 @@
 mod backtrace;
 mod compact;
 mod context;
+mod epilogue;
 mod frame_pointers;
 mod hurry;
 mod registers;

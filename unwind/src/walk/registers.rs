@@ -11,7 +11,7 @@ use freezeframe_arch::{Architecture, Registers, RegistersArm64, RegistersX86_64}
 ///
 /// ```text
 /// r = *place of r     if a frame on the way has saved it
-/// r = word of r       as in the thread's registers, else
+/// r = word of r       as in the thread's registers, else, if it is known there
 /// ```
 #[derive(Clone, Debug)]
 pub(super) struct WalkRegisters {
@@ -40,15 +40,15 @@ const fn roles(architecture: Architecture) -> Roles {
 
 impl WalkRegisters {
     #[inline]
-    pub(super) fn new(registers: &Registers) -> Self {
+    pub(super) fn new(registers: &Registers, known: KnownRegisters) -> Self {
         let mut new = Self {
             architecture: registers.architecture(),
             words: [0; Registers::MAX_WORDS],
-            known: KnownRegisters::ALL,
+            known,
             places: [0; FOLLOWED],
             sp: 0,
         };
-        new.set(registers, KnownRegisters::ALL);
+        new.set(registers, known);
         new
     }
 
@@ -83,16 +83,15 @@ impl WalkRegisters {
     #[inline]
     fn value<M: Memory>(&self, memory: &mut M, register: u16) -> Result<u64, RuleError> {
         let unknown = RuleError::UnknownRegister(register);
-        if !self.known.contains(register) {
-            return Err(unknown);
-        }
+        let known = self.known.contains(register);
         if register == roles(self.architecture).sp {
-            return Ok(self.sp);
+            return if known { Ok(self.sp) } else { Err(unknown) };
         }
         let index = followed(self.architecture).iter().position(|other| *other == register);
         match index.and_then(|index| self.places.get(index)) {
             Some(place) if *place != 0 => memory.read_u64(*place).ok_or(RuleError::Unreadable(*place)),
-            _ => self.words.get(usize::from(register)).copied().ok_or(unknown),
+            _ if known => self.words.get(usize::from(register)).copied().ok_or(unknown),
+            _ => Err(unknown),
         }
     }
 
@@ -153,6 +152,15 @@ impl WalkRegisters {
         Ok(caller.pc)
     }
 
+    /// Takes `fp` for the frame pointer, which is not known.
+    pub(super) fn suppose_frame_pointer(&mut self, fp: u64) {
+        let register = roles(self.architecture).fp;
+        if let Some(word) = self.words.get_mut(usize::from(register)) {
+            *word = fp;
+        }
+        self.known = self.known.with(register);
+    }
+
     /// Goes to the caller by the link register: the frame has saved nothing.
     pub(super) fn leave_by_link_register(&mut self) {
         self.known = self.known.and(KnownRegisters::preserved(self.architecture));
@@ -181,7 +189,8 @@ impl WalkRegisters {
         if let Some(place) = self.places.get_mut(followed_fp(self.architecture)) {
             *place = 0;
         }
-        self.known = self.known.and(KnownRegisters::preserved(self.architecture));
+        let fp = roles(self.architecture).fp;
+        self.known = self.known.and(KnownRegisters::preserved(self.architecture)).with(fp);
     }
 
     /// Notes where a frame on the way has saved registers, other than the frame pointer: `which` has a bit for each of
@@ -201,7 +210,7 @@ impl WalkRegisters {
         let mut known = self.known;
         for register in followed(self.architecture) {
             match (self.value(memory, *register), words.get_mut(usize::from(*register))) {
-                (Ok(value), Some(word)) => *word = value,
+                (Ok(value), Some(word)) => (*word, known) = (value, known.with(*register)),
                 _ => known = known.without(*register),
             }
         }

@@ -47,13 +47,17 @@ pub struct Walker<'a, T> {
     pub(super) registers: WalkRegisters,
     /// The frame that the walk has come to, stripped; its caller is next.
     pub(super) address: FrameAddress,
-    started: bool,
+    /// Where the thread stands, raw, until that was told.
+    first: Option<FrameAddress>,
     ended: Option<StopReason>,
+    lacked_register: bool,
     pub(super) steps_left: u32,
 }
 
 /// No real stack has more frames: 16 MiB of the smallest possible ones.
 const STEPS: u32 = 1 << 20;
+/// The DWARF number of x86_64's frame pointer.
+const RBP: u16 = 6;
 
 impl<'a, T: Memory> Walker<'a, T> {
     /// A walk from `registers` outward, inside `bounds`, by the unwind tables of `images`, which are read from `tables`:
@@ -75,12 +79,32 @@ impl<'a, T: Memory> Walker<'a, T> {
             finder: Finder { images, memory: tables, context },
             pac,
             high: bounds.high,
-            registers: WalkRegisters::new(registers),
-            address: FrameAddress::InstructionPointer(registers.pc()),
-            started: false,
+            registers: WalkRegisters::new(registers, KnownRegisters::ALL),
+            address: FrameAddress::InstructionPointer(pac.strip(registers.pc())),
+            first: Some(FrameAddress::InstructionPointer(registers.pc())),
             ended: None,
+            lacked_register: false,
             steps_left: STEPS,
         }
+    }
+
+    /// The same walk, where only these of the `registers` that it begins with are known: sp and pc must be. A register
+    /// becomes known again in the caller of a frame that has saved it.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn knowing(mut self, registers: &Registers, known: KnownRegisters) -> Self {
+        self.registers.set(registers, known);
+        self
+    }
+
+    /// Whether a frame could not be left by its tables, because they name a register that is not known there: what
+    /// came after it was led by frame pointers.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub const fn lacked_register(&self) -> bool {
+        self.lacked_register
     }
 
     #[inline]
@@ -143,7 +167,11 @@ impl<'a, T: Memory> Walker<'a, T> {
                 }
                 // Behind code without tables not every register is known; the frame pointer is. A null one is no end
                 // here: the tables know of a caller.
-                Err(RuleError::UnknownRegister(_)) => {
+                Err(RuleError::UnknownRegister(register)) => {
+                    if let Some(pc) = self.leave_by_epilogue(memory, register, &rule) {
+                        return Ok((FrameAddress::ReturnAddress(pc), rule.trust()));
+                    }
+                    self.lacked_register = true;
                     self.leave_by_frame_pointer(memory).map_err(|stop| match stop {
                         StopReason::EndOfStack => StopReason::NoRule(self.address.raw()),
                         stop => stop,
@@ -157,6 +185,7 @@ impl<'a, T: Memory> Walker<'a, T> {
             Found::Row => {
                 let (values, known) = registers.fetch(memory);
                 let caller = self.finder.apply_row(memory, &values, known);
+                self.lacked_register |= matches!(caller, Err(RuleError::UnknownRegister(_)));
                 let caller = caller.map_err(|error| stop(error, self.address))?;
                 let pc = caller.return_address.ok_or(StopReason::EndOfStack)?;
                 if caller.signal_frame {
@@ -226,6 +255,27 @@ impl<'a, T: Memory> Walker<'a, T> {
         Some(pc)
     }
 
+    /// Goes to the caller by a rule that needs the frame pointer, which is not known but may lie at a fixed distance from
+    /// the stack pointer. Nothing changes if that does not lead to a caller.
+    fn leave_by_epilogue<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        register: u16,
+        rule: &SavedRule,
+    ) -> Option<u64> {
+        if self.registers.architecture() != Architecture::X86_64 || register != RBP {
+            return None;
+        }
+        let distance = self.finder.frame_pointer_above_stack_pointer(self.address, rule)?;
+        let before = self.registers.clone();
+        self.registers.suppose_frame_pointer(before.sp().checked_add(distance)?);
+        let pc = self.leave_if_called(memory, rule);
+        if pc.is_none() {
+            self.registers = before;
+        }
+        pc
+    }
+
     fn leave_by_frame_pointer<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -244,10 +294,8 @@ impl<'a, T: Memory> Walker<'a, T> {
         memory: &mut M,
         stop: StopReason,
     ) -> Result<(FrameAddress, Trust), StopReason> {
-        if let Some(lr) = self.registers.lr() {
-            if !self.is_caller(lr) {
-                return Err(stop);
-            }
+        if self.registers.architecture() == Architecture::Arm64 {
+            let lr = self.registers.lr().filter(|lr| self.is_caller(*lr)).ok_or(stop)?;
             self.registers.leave_by_link_register();
             return Ok((FrameAddress::ReturnAddress(lr), Trust::LinkRegister));
         }
@@ -268,9 +316,8 @@ impl<T: Memory> Walk for Walker<'_, T> {
 
     #[inline]
     fn next<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
-        if !self.started {
-            self.started = true;
-            return Ok(Frame { address: self.address, sp: self.registers.sp(), trust: Trust::Context });
+        if let Some(address) = self.first.take() {
+            return Ok(Frame { address, sp: self.registers.sp(), trust: Trust::Context });
         }
         if let Some(stop) = self.ended {
             return Err(stop);

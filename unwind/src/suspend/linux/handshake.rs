@@ -1,5 +1,6 @@
 //! Both sides of the handshake: the state that they share, and the capturer's steps.
 
+use super::ptrace::{self, Registration};
 use super::signal::{self, Handler};
 use crate::suspend::{Patience, Release, SuspendError, exempt};
 use crate::sys;
@@ -55,8 +56,9 @@ pub(super) fn shared() -> Option<&'static Shared> {
     unsafe { SHARED.load(Ordering::Acquire).as_ref() }
 }
 
-/// Sets up the handler of `signal`, once for the process; later calls return what the first one made.
-pub(crate) fn install(signal: i32) -> Result<Suspender, sys::Errno> {
+/// Sets up the handler of `signal` and what the helper needs, once for the process; later calls return what the first one
+/// made.
+pub(crate) fn install(signal: i32, registration: Registration) -> Result<Suspender, sys::Errno> {
     if let Some(shared) = shared() {
         return Ok(Suspender { shared });
     }
@@ -66,6 +68,8 @@ pub(crate) fn install(signal: i32) -> Result<Suspender, sys::Errno> {
     // The loser's page stays behind: once in a process's life, and only if two threads begin at the same time.
     if won {
         signal::install(signal)?;
+        // Without its stack there is no helper; threads can be stopped one by one all the same.
+        let _ = ptrace::prepare(registration);
     }
     // SAFETY: as in `shared`.
     let shared = unsafe { &*SHARED.load(Ordering::Acquire) };
@@ -97,6 +101,16 @@ impl Suspender {
         }
         let mask = sys::signal_mask(libc::SIG_BLOCK, sys::signal_set(signal::number()));
         Ok(Session { shared: self.shared, me, mask, _not_send: PhantomData })
+    }
+
+    /// Gives up the session of the calling thread, if it has one that it will never end: a signal handler has found it to
+    /// have crashed in it. A thread that it held goes on when the next session stops one, or at its own deadline.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn give_up_own_session(&self) {
+        let me = sys::gettid();
+        let _ = self.shared.owner.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Suspension on Linux: by a signal handshake.
+//! Suspension on Linux: by a signal handshake, by a helper that traces, or none at all, by a peek. Of these three the policy
+//! chooses. This is the handshake:
 //!
 //! ```text
 //! capturer                      word                     target (in the signal handler)
@@ -19,7 +20,16 @@
 //! target says when it is done with the registers. A late or stray signal finds no request for its thread and returns.
 
 mod handshake;
+mod peek;
+mod policy;
+mod ptrace;
 mod signal;
+mod stack_room;
 
 pub(crate) use handshake::install;
 pub use handshake::{Session, Suspended, Suspender};
+pub(crate) use peek::Peek;
+pub(crate) use policy::{System, learn_refusal, order};
+pub use ptrace::Registration;
+pub(crate) use ptrace::{Helped, HelperError, Request, Room, Seat, SeatState, hold_together};
+pub(crate) use stack_room::has_room_for_signal;

@@ -7,11 +7,25 @@ use freezeframe_arch::linux::{from_ucontext, ucontext_bytes};
 use freezeframe_arch::{Architecture, Registers};
 
 const SA_RESTORER: u64 = 0x0400_0000;
+/// How much the kernel pushes for a signal (Linux 5.14, and arm64 before).
+const AT_MINSIGSTKSZ: u64 = 51;
 
 /// Our signal, and the action that was there before ours. Written once, before the handler is installed.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static EARLIER_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static EARLIER_FLAGS: AtomicU64 = AtomicU64::new(0);
+
+/// How many bytes of a stack a signal takes: what the kernel pushes, and our handler.
+static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// What the handler takes, and the part below the stack pointer that functions without a frame may use.
+const HANDLER_BYTES: usize = 2048 + 128;
+/// Where the kernel does not say how much it pushes: with all of AVX-512; SVE takes less.
+const USUAL_FRAME: usize = 4096;
+
+/// How many bytes of its stack a thread must have left to be stopped by a signal, unless it has an alternate stack.
+pub(super) fn stack_bytes() -> usize {
+    STACK_BYTES.load(Ordering::Relaxed)
+}
 
 /// Whose handler the signal has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +47,8 @@ pub(super) fn install(signal: i32) -> Result<(), Errno> {
     EARLIER_HANDLER.store(earlier.handler, Ordering::Relaxed);
     EARLIER_FLAGS.store(earlier.flags, Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Release);
+    let frame = sys::auxiliary(AT_MINSIGSTKSZ).map_or(USUAL_FRAME, |bytes| bytes as usize);
+    STACK_BYTES.store(frame.saturating_add(HANDLER_BYTES), Ordering::Relaxed);
     let flags = (libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK) as u32 as u64;
     let ours = KernelSigaction {
         handler: handler as *const () as usize,

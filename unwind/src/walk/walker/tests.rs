@@ -151,6 +151,80 @@ fn tables_lead_to_the_end_through_registers_that_callees_have_saved() {
     assert_eq!((frames[1], frames.len(), stop), (expected[1], 4, StopReason::EndOfStack));
 }
 
+/// The same, of a thread of which only the stack pointer and the program counter are known; and whether that was enough.
+fn walk_from_two_registers(
+    registers: Registers,
+    image: &[u8],
+    stack: &[u64],
+) -> (Vec<(u64, Trust)>, StopReason, bool) {
+    let mut images = Box::new(ImageTable::new());
+    let mut tables = SliceMemory::new(IMAGE, image);
+    images.add(&mut tables, IMAGE, b"image").unwrap();
+    let mut context = Box::new(WalkContext::new());
+    let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bounds = StackBounds::above(registers.sp());
+    let known = KnownRegisters::stack_and_program_counter(registers.architecture());
+    let mut once = || {
+        let mut walker = Walker::new(&registers, bounds, PacMask::NONE, &images, tables, &mut context)
+            .knowing(&registers, known);
+        let mut frames = std::vec![Frame::EMPTY; 20];
+        let (count, result) = walker.fill(&mut SliceMemory::new(STACK, &bytes), &mut frames);
+        let frames = frames[..count].iter().map(|frame| (frame.address.raw(), frame.trust)).collect();
+        (frames, result.unwrap_err(), !walker.lacked_register())
+    };
+    let (first, second) = (once(), once());
+    assert_eq!(first, second, "by rules that are kept as by those that are looked up");
+    first
+}
+
+#[test]
+fn a_stack_pointer_and_a_program_counter_are_enough_where_tables_need_no_more() {
+    let at = |offset: u64| IMAGE + offset;
+    let stack = [0, 0, 0, at(0x1150), STACK + 48, at(0x1234), 0, at(0x1310), 0];
+    let registers = RegistersX86_64 { rip: at(0x1010), rsp: STACK, ..Default::default() };
+    let (frames, stop, enough) = walk_from_two_registers(Registers::X86_64(registers), &x86_image(), &stack);
+    let addresses: Vec<u64> = frames.iter().map(|(address, _)| *address).collect();
+    assert_eq!(addresses, [at(0x1010), at(0x1150), at(0x1234), at(0x1310)], "rbx is what a callee has saved");
+    assert_eq!((stop, enough), (StopReason::EndOfStack, true));
+    // The thread stands in the function that is left by rbx: it may be anything, zero included.
+    let registers = RegistersX86_64 { rip: at(0x1210), rsp: STACK, ..Default::default() };
+    let (frames, stop, enough) = walk_from_two_registers(Registers::X86_64(registers), &x86_image(), &stack);
+    assert_eq!((frames.len(), stop, enough), (1, StopReason::NoRule(at(0x1210)), false));
+}
+
+#[test]
+fn a_walk_that_lacked_a_register_says_so_even_if_it_came_to_an_end() {
+    // The leaf saves rbp, its caller is left by rbx, which nobody has saved: the frame pointer leads on.
+    let image = image(
+        &[cfa(7, 8), saved(16, 1)].concat(),
+        16,
+        &[
+            (0x1000, 0x100, [advance(1), std::vec![0x0e, 16], saved(6, 2)].concat()),
+            (0x1200, 0x100, cfa(3, 16)),
+            (0x1300, 0x100, std::vec![0x07, 16]),
+        ],
+    );
+    let at = |offset: u64| IMAGE + offset;
+    let stack = [STACK + 16, at(0x1210), 0, at(0x1310)];
+    let registers = RegistersX86_64 { rip: at(0x1010), rsp: STACK, ..Default::default() };
+    let (frames, stop, enough) = walk_from_two_registers(Registers::X86_64(registers), &image, &stack);
+    let expected =
+        [(at(0x1010), Trust::Context), (at(0x1210), Trust::Cfi), (at(0x1310), Trust::FramePointer)];
+    assert_eq!((frames.as_slice(), stop, enough), (&expected[..], StopReason::EndOfStack, false));
+}
+
+#[test]
+fn a_leaf_of_arm64_is_not_left_without_its_link_register() {
+    let image = image(&cfa(31, 0), 30, &[(0x1000, 0x100, Vec::new())]);
+    let at = |offset: u64| IMAGE + offset;
+    for pc in [at(0x1010), 0] {
+        let registers = Registers::Arm64(RegistersArm64 { pc, sp: STACK, ..Default::default() });
+        let (frames, stop, enough) = walk_from_two_registers(registers, &image, &[at(0x1110), at(0x1120)]);
+        assert_eq!((frames.len(), enough), (1, pc == 0), "{stop:?}");
+        assert_ne!(stop, StopReason::EndOfStack);
+    }
+}
+
 #[test]
 fn expressions_are_read_from_the_tables_and_load_from_the_stack() {
     // As gcc realigns a stack: the CFA is kept in a word below rbp, and rbp's place is relative to itself.
@@ -212,6 +286,11 @@ fn an_arm64_leaf_returns_by_its_link_register_and_signatures_are_stripped() {
     let addresses: Vec<u64> = frames.iter().map(|(address, _)| *address).collect();
     assert_eq!(addresses, [at(0x1010), registers.x[30], signed], "raw, as they were found");
     assert_eq!(stop, StopReason::EndOfStack);
+    // Mach signs where a thread of arm64e stands, too.
+    let signed_pc = RegistersArm64 { pc: at(0x1010) | 0x0033 << 48, ..registers };
+    let (same, stop) = walk(Registers::Arm64(signed_pc), &image, &[0, signed, 0, 0], pac);
+    assert_eq!(same[0], (signed_pc.pc, Trust::Context));
+    assert_eq!((&same[1..], stop), (&frames[1..], StopReason::EndOfStack));
     // A link register that is the function's own address again would never end.
     registers.x[30] = at(0x1011);
     let (frames, stop) = walk(Registers::Arm64(registers), &image, &[0; 4], pac);

@@ -1,0 +1,300 @@
+//! Linux's ways, in the order of the policy: peek, signal, and the helper that holds many at one time.
+
+mod holds;
+mod seats;
+
+use crate::snapshot::capture::Options;
+use crate::snapshot::frames::{Frames, Share};
+use crate::snapshot::storage::STACK_WINDOW;
+use crate::snapshot::walks::{Reach, Walks};
+use crate::snapshot::{Held, Set, ThreadCapture};
+use crate::suspend::linux::{
+    Helped, Request, Room, Seat, SeatState, System, has_room_for_signal, hold_together, order,
+};
+use crate::suspend::{Patience, Purpose, Session, SuspendError, Way, exempt};
+use crate::threads::{self, RunState, ThreadId};
+use freezeframe_arch::Registers;
+use holds::{Look, Stop};
+use seats::{held_together, learn, walk_seat, why_not};
+
+/// How much of a stack is copied while all are held, in bytes.
+const WINDOW: usize = 16 * 1024;
+const PAGE: usize = 4096;
+
+/// Room for threads that are held together.
+#[derive(Debug)]
+pub(in super::super) struct Hall<const THREADS: usize, const ARENA: usize> {
+    seats: [Seat; THREADS],
+    arena: [u8; ARENA],
+}
+
+impl<const THREADS: usize, const ARENA: usize> Hall<THREADS, ARENA> {
+    pub(in super::super) const EMPTY: Self = Self { seats: [Seat::EMPTY; THREADS], arena: [0; ARENA] };
+}
+
+/// Takes threads, one by one or together.
+pub(in super::super) struct Taker<'a> {
+    walks: Walks<'a>,
+    session: Result<Session, SuspendError>,
+    /// The capturing thread's registers, if not those of the call that takes it.
+    own: Option<&'a Registers>,
+    seats: &'a mut [Seat],
+    arena: &'a mut [u8],
+    options: &'a Options<'a>,
+    system: System,
+    me: ThreadId,
+    /// How many seats are taken, and what has become of the helper.
+    seated: usize,
+    helped: Helped,
+    set: Set,
+}
+
+impl<'a> Taker<'a> {
+    pub(in super::super) fn begin<const THREADS: usize, const ARENA: usize>(
+        session: Result<Session, SuspendError>,
+        own: Option<&'a Registers>,
+        walks: Walks<'a>,
+        hall: &'a mut Hall<THREADS, ARENA>,
+        options: &'a Options<'a>,
+    ) -> Self {
+        Self {
+            walks,
+            session,
+            own,
+            seats: &mut hall.seats,
+            arena: &mut hall.arena,
+            options,
+            system: System::learn(),
+            me: threads::current(),
+            seated: 0,
+            helped: Helped { end: Ok(()), standing: 0 },
+            set: Set::OneByOne,
+        }
+    }
+
+    /// Whether the threads were held at one time.
+    pub(in super::super) const fn set(&self) -> Set {
+        self.set
+    }
+
+    /// Holds the first `listed` of the threads together with those that have begun meanwhile, which come behind them.
+    /// Returns how many there are now, and for how many there was no room.
+    pub(in super::super) fn take_together(
+        &mut self,
+        threads: &mut [ThreadCapture],
+        listed: usize,
+        stop_within_ns: u64,
+    ) -> (usize, usize) {
+        let [(_, may), ..] = order(Purpose::AllTogether, self.options.ways, &self.system, false);
+        let may = may.and(if self.arena.is_empty() { Err(SuspendError::NoArena) } else { Ok(()) });
+        if let Err(error) = may.and(self.session.as_ref().map(|_| ()).map_err(|error| *error)) {
+            self.set = Set::NotTogether(error);
+            return (listed, 0);
+        }
+        for (seat, thread) in self.seats.iter_mut().zip(threads.iter().take(listed)) {
+            *seat = Seat::of(thread.thread);
+        }
+        // Pages that are not there yet would be made while everybody waits.
+        for page in self.arena.chunks_mut(PAGE).take(listed.saturating_mul(WINDOW / PAGE)) {
+            page.iter_mut().take(1).for_each(|byte| *byte = core::hint::black_box(0));
+        }
+        let patience = self.options.first_patience;
+        let request = Request {
+            exclude: self.options.exclude,
+            everybody: true,
+            main_stack: self.walks.ground.images.main_stack(),
+            stop_within_ns: patience.stop_within_ns.min(stop_within_ns),
+            hold_at_most_ns: patience.hold_at_most_ns,
+        };
+        let room = Room {
+            seats: self.seats,
+            taken: listed,
+            arena: self.arena,
+            first_window: STACK_WINDOW,
+            other_window: WINDOW,
+        };
+        (self.helped, self.seated) = hold_together(&request, room);
+        let seats = self.seats.get(..self.seated).unwrap_or(&[]);
+        learn(&self.helped, seats);
+        self.set = match held_together(seats) {
+            Some(held) => Set::Together { held_ns: held.end.saturating_sub(held.start) },
+            None => Set::NotTogether(why_not(&Seat::EMPTY, &self.helped, seats)),
+        };
+        for (thread, seat) in threads.iter_mut().zip(seats).skip(listed) {
+            *thread = ThreadCapture { thread: seat.thread, ..ThreadCapture::EMPTY };
+        }
+        (self.seated, self.helped.standing)
+    }
+
+    /// Whether a thread's stack is there already.
+    pub(in super::super) fn has(&self, index: usize) -> bool {
+        index < self.seated && self.seats.get(index).is_some_and(|seat| seat.state == SeatState::Read)
+    }
+
+    /// Takes the thread whose place in the snapshot is `index` in the best way that works.
+    pub(in super::super) fn take(
+        &mut self,
+        index: usize,
+        thread: &mut ThreadCapture,
+        share: &mut Share<'_>,
+        patience: Patience,
+        still: &dyn Fn() -> bool,
+    ) {
+        if thread.thread == self.me {
+            return self.walks.take_own(self.own, thread, share);
+        }
+        if exempt::contains(thread.thread) {
+            thread.held = Held::Not(SuspendError::Exempt);
+            return;
+        }
+        let runs = thread.facts.state == RunState::Running && thread.facts.system_call.is_none();
+        let (mut not_better, mut why_not, mut kept) = (None, None, None);
+        for (way, may) in order(self.options.purpose, self.options.ways, &self.system, runs) {
+            let result = match (way, may) {
+                (_, Err(error)) => Err(error),
+                (Way::Peek, _) => self.peek(thread, share, still),
+                (Way::Signal, _) => self.signal(thread, share, patience, still),
+                (Way::Ptrace, _) if self.options.purpose == Purpose::OneThread => {
+                    thread.left_for_helper = self.session.is_ok();
+                    continue;
+                }
+                (Way::Ptrace, _) => self.seated_at(index, thread, share, still),
+            };
+            let error = match (way, result) {
+                (_, Ok(Reach::End)) | (Way::Signal, Ok(_)) | (Way::Ptrace, Ok(Reach::Short)) => {
+                    thread.not_better = not_better;
+                    thread.left_for_helper = false;
+                    return;
+                }
+                (Way::Ptrace, Ok(Reach::Beyond)) => SuspendError::NoArena,
+                (_, Ok(_)) => SuspendError::TwoRegisters,
+                (_, Err(error)) => error,
+            };
+            if result.is_ok() {
+                kept = kept.or(Some(*thread));
+            }
+            not_better = not_better.or(Some(error));
+            if way != Way::Peek || error == SuspendError::Gone {
+                why_not = why_not.or(Some(error));
+            }
+            if error == SuspendError::Gone {
+                break;
+            }
+        }
+        if let Some(kept) = kept {
+            *thread = ThreadCapture { left_for_helper: thread.left_for_helper, ..kept };
+        } else {
+            thread.held = Held::Not(why_not.or(not_better).unwrap_or(SuspendError::NotAllowed));
+        }
+        thread.not_better = not_better;
+    }
+
+    fn peek(
+        &mut self,
+        thread: &mut ThreadCapture,
+        share: &mut Share<'_>,
+        still: &dyn Fn() -> bool,
+    ) -> Result<Reach, SuspendError> {
+        self.walks.take(thread, share, still, Look { thread: thread.thread })
+    }
+
+    fn signal(
+        &mut self,
+        thread: &mut ThreadCapture,
+        share: &mut Share<'_>,
+        patience: Patience,
+        still: &dyn Fn() -> bool,
+    ) -> Result<Reach, SuspendError> {
+        let session = self.session.as_mut().map_err(|error| *error)?;
+        if !has_room_for_signal(thread.thread, self.walks.ground.images.main_stack(), self.walks.stack) {
+            return Err(SuspendError::LittleStack);
+        }
+        self.walks.take(thread, share, still, Stop { session, thread: thread.thread, patience })
+    }
+
+    /// Walks what the helper has copied of a thread.
+    fn seated_at(
+        &mut self,
+        index: usize,
+        thread: &mut ThreadCapture,
+        share: &mut Share<'_>,
+        still: &dyn Fn() -> bool,
+    ) -> Result<Reach, SuspendError> {
+        if let Set::NotTogether(error) = self.set {
+            return Err(error);
+        }
+        let seats = self.seats.get(..self.seated).unwrap_or(&[]);
+        let seat = seats.get(index).unwrap_or(&Seat::EMPTY);
+        if seat.state != SeatState::Read {
+            return Err(why_not(seat, &self.helped, seats));
+        }
+        // The threads run again; if it is not over now, it was not over then.
+        thread.moved = !still();
+        Ok(walk_seat(&mut self.walks.ground, self.arena, seat, thread, share))
+    }
+
+    /// The helper takes those whom no signal reaches, a few at a time.
+    pub(in super::super) fn take_rest(
+        &mut self,
+        threads: &mut [ThreadCapture],
+        frames: &mut Frames<'_>,
+        time_left_ns: &dyn Fn() -> u64,
+    ) {
+        let patience = self.options.other_patience;
+        let mut rest = threads;
+        while let (few @ 1.., beyond) = self.seat_some(rest) {
+            let request = Request {
+                exclude: self.options.exclude,
+                everybody: false,
+                main_stack: self.walks.ground.images.main_stack(),
+                stop_within_ns: patience.stop_within_ns.min(time_left_ns()),
+                hold_at_most_ns: patience.hold_at_most_ns,
+            };
+            if request.stop_within_ns == 0 {
+                return;
+            }
+            let window = STACK_WINDOW.checked_div(few).unwrap_or(0);
+            let room = Room {
+                seats: self.seats,
+                taken: few,
+                arena: self.walks.stack,
+                first_window: window,
+                other_window: window,
+            };
+            let (helped, _) = hold_together(&request, room);
+            let seats = self.seats.get(..few).unwrap_or(&[]);
+            learn(&helped, seats);
+            let (these, others) = rest.split_at_mut_checked(beyond).unwrap_or((&mut [], &mut []));
+            let mut left = waiting(others).saturating_add(few);
+            for seat in seats.iter().filter(|seat| seat.state == SeatState::Read) {
+                if let Some(thread) = these.iter_mut().find(|thread| thread.thread == seat.thread) {
+                    let mut share = frames.share(self.options.other_depth, false, left);
+                    walk_seat(&mut self.walks.ground, self.walks.stack, seat, thread, &mut share);
+                    frames.used = frames.used.saturating_add(thread.summary.kept);
+                }
+                left = left.saturating_sub(1);
+            }
+            rest = others;
+        }
+    }
+
+    /// Gives seats to the first few threads that wait for the helper. Returns how many these are, and behind how many
+    /// threads the others come.
+    fn seat_some(&mut self, threads: &mut [ThreadCapture]) -> (usize, usize) {
+        const FEW: usize = STACK_WINDOW / WINDOW;
+        let mut few = 0usize;
+        for (index, thread) in threads.iter_mut().enumerate().filter(|(_, thread)| thread.left_for_helper) {
+            match self.seats.get_mut(few) {
+                Some(seat) if few < FEW => *seat = Seat::of(thread.thread),
+                _ => return (few, index),
+            }
+            thread.left_for_helper = false;
+            few = few.saturating_add(1);
+        }
+        (few, threads.len())
+    }
+}
+
+fn waiting(threads: &[ThreadCapture]) -> usize {
+    threads.iter().filter(|thread| thread.left_for_helper).count()
+}

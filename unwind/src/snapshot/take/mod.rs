@@ -1,0 +1,15 @@
+//! Reading the threads of a snapshot, in each system's ways.
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod hall;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod linux;
+#[cfg(target_vendor = "apple")]
+mod mach;
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) use hall::Hall;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) use linux::{Hall, Taker};
+#[cfg(target_vendor = "apple")]
+pub(super) use mach::Taker;

@@ -1,0 +1,157 @@
+//! System calls about tasks: to trace them, to wait for them, to make and end them.
+
+use super::{Errno, KernelSigaction, SignalSet, monotonic, signal_action, syscall};
+use core::sync::atomic::AtomicU32;
+
+/// Makes a task that shares this process's memory; see [`freezeframe_asm::clone_task`]. Returns its id.
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn clone_task(
+    flags: i32,
+    stack_top: usize,
+    entry: extern "C" fn(usize) -> i32,
+    argument: usize,
+) -> Result<i32, Errno> {
+    // SAFETY: as the caller promises.
+    let result = unsafe { freezeframe_asm::clone_task(flags as usize, stack_top, entry, argument) };
+    super::check(result).map(|pid| pid as i32)
+}
+
+/// The id of the process that made the calling one.
+pub(crate) fn getppid() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { syscall(libc::SYS_getppid, [0; 6]) }.unwrap_or(0) as i32
+}
+
+/// Ends the calling task at once.
+pub(crate) fn exit_now(status: i32) -> ! {
+    loop {
+        // SAFETY: does not return.
+        let _ = unsafe { syscall(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn kill(pid: i32, signal: i32) -> Result<(), Errno> {
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_kill, [pid as usize, signal as usize, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// `prctl` with an option that takes numbers only.
+pub(crate) fn process_control(option: i32, argument: usize) -> Result<usize, Errno> {
+    // SAFETY: the options used here take no pointers.
+    unsafe { syscall(libc::SYS_prctl, [option as usize, argument, 0, 0, 0, 0]) }
+}
+
+/// Has the kernel store zero in `word` and wake its waiters when the calling task ends, however it does.
+pub(crate) fn clear_at_exit(word: &AtomicU32) {
+    // SAFETY: only an address is noted; the word outlives the task.
+    let _ = unsafe { syscall(libc::SYS_set_tid_address, [word.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Waits for any task of that id, a clone or a traced thread included. Its status; none if `WNOHANG` is among the
+/// `options` and there is nothing to tell.
+pub(crate) fn wait_for(pid: i32, options: i32) -> Result<Option<i32>, Errno> {
+    let mut status = 0i32;
+    let options = (options | libc::__WALL) as usize;
+    // SAFETY: the kernel writes one status.
+    let waited =
+        unsafe { syscall(libc::SYS_wait4, [pid as usize, &raw mut status as usize, options, 0, 0, 0]) };
+    waited.map(|waited| (waited != 0).then_some(status))
+}
+
+/// `ptrace` with a request that takes numbers only.
+pub(crate) fn trace(request: libc::c_uint, tid: i32, data: usize) -> Result<(), Errno> {
+    // SAFETY: the requests used here take no pointers.
+    unsafe { syscall(libc::SYS_ptrace, [request as usize, tid as usize, 0, data, 0, 0]) }.map(drop)
+}
+
+/// The register set of that kind of a stopped thread that the calling task traces. Returns how many bytes it has.
+pub(crate) fn register_set(tid: i32, kind: i32, out: &mut [u8]) -> Result<usize, Errno> {
+    let mut part = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
+    let (request, part_address) = (libc::PTRACE_GETREGSET as usize, &raw mut part as usize);
+    // SAFETY: the kernel writes at most `out.len()` bytes to `out`, and their number to `part`.
+    unsafe { syscall(libc::SYS_ptrace, [request, tid as usize, kind as usize, part_address, 0, 0]) }?;
+    Ok(part.iov_len)
+}
+
+/// Takes a pending signal of `set` away, which must be blocked, or waits for one until the monotonic clock reaches
+/// `deadline` nanoseconds.
+pub(crate) fn wait_for_signal_until(set: SignalSet, deadline: u64) {
+    let left = deadline.saturating_sub(monotonic());
+    let time = libc::timespec {
+        tv_sec: (left / 1_000_000_000) as libc::time_t,
+        tv_nsec: (left % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the kernel reads a set of eight bytes and a time.
+    let _ = unsafe {
+        let (set, time) = (&raw const set as usize, &raw const time as usize);
+        syscall(libc::SYS_rt_sigtimedwait, [set, 0, time, 8, 0, 0])
+    };
+}
+
+/// Sleeps until the monotonic clock reaches `deadline` nanoseconds, or a signal comes.
+pub(crate) fn sleep_until(deadline: u64) {
+    wait_for_signal_until(0, deadline);
+}
+
+/// Gives the calling task a stack for its signal handlers.
+///
+/// # Safety
+/// The memory must be the task's alone, as long as it lives.
+pub(crate) unsafe fn alternate_stack(start: usize, size: usize) {
+    let stack = libc::stack_t { ss_sp: start as *mut _, ss_flags: 0, ss_size: size };
+    // SAFETY: the kernel reads the description; the memory is as the caller promises.
+    let _ = unsafe { syscall(libc::SYS_sigaltstack, [&raw const stack as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Has the signals of `set` go to `handler` in the calling task, on its alternate stack; 0 is the default action.
+///
+/// # Safety
+/// As for [`signal_action`].
+pub(crate) unsafe fn handle_signals(set: &[i32], handler: usize) {
+    const SA_RESTORER: u64 = 0x0400_0000;
+    let action = KernelSigaction {
+        handler,
+        flags: libc::SA_ONSTACK as u64 | SA_RESTORER,
+        restorer: freezeframe_asm::signal_return(),
+        mask: u64::MAX,
+    };
+    for signal in set {
+        // SAFETY: as the caller promises.
+        let _ = unsafe { signal_action(*signal, Some(&action)) };
+    }
+}
+
+/// Sleeps while `*word == expected`, until woken by a task of any process or until the monotonic clock reaches `deadline`.
+pub(crate) fn shared_futex_wait_until(word: &AtomicU32, expected: u32, deadline: u64) {
+    let time = libc::timespec {
+        tv_sec: (deadline / 1_000_000_000) as libc::time_t,
+        tv_nsec: (deadline % 1_000_000_000) as libc::c_long,
+    };
+    let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
+    // SAFETY: the word outlives the call; the kernel reads the word and the time.
+    let _ = unsafe {
+        let (word, time) = (word.as_ptr() as usize, &raw const time as usize);
+        syscall(libc::SYS_futex, [word, libc::FUTEX_WAIT_BITSET as usize, expected as usize, time, 0, any])
+    };
+}
+
+/// Memory for a stack, all of it there from the beginning, above a page that ends the task which runs into it. Returns its
+/// lowest address.
+pub(crate) fn map_guarded_stack(length: usize) -> Result<usize, Errno> {
+    const GUARD: usize = 64 * 1024;
+    let whole = length.saturating_add(GUARD);
+    let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let start = unsafe {
+        let (none, anonymous) = (libc::PROT_NONE as usize, anonymous as usize);
+        syscall(libc::SYS_mmap, [0, whole, none, anonymous, usize::MAX, 0])
+    }?;
+    let stack = start.saturating_add(GUARD);
+    let flags = (anonymous | libc::MAP_FIXED | libc::MAP_POPULATE) as usize;
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    // SAFETY: replaces the upper part of the mapping made just now.
+    unsafe { syscall(libc::SYS_mmap, [stack, length, access, flags, usize::MAX, 0]) }
+}
