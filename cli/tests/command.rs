@@ -449,3 +449,34 @@ fn a_reader_that_goes_away_ends_the_output_quietly() {
         assert!(output.status.success() && !text(&output.stderr).contains("panicked"), "{output:?}");
     }
 }
+
+/// A process that dies of it, and another one that shows where.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_crash_is_shown_with_the_function_that_crashed_and_no_freeze_beside_it() {
+    let ways = [
+        ("null", "SIGSEGV", "write_to_null", 11),
+        ("overflow", "SIGSEGV", "recurse_endlessly", 6),
+        ("abort", "SIGABRT", "crash::crash", 6),
+    ];
+    for (way, signal, function, ended_by) in ways {
+        let folder = Folder::new();
+        let report = folder.path("r");
+        let output = run(&["demo", "--crash", way, "--report", report.to_str().unwrap()]);
+        let out = text(&output.stdout);
+        assert!(output.status.success(), "{out}\n{}", text(&output.stderr));
+        assert!(out.contains(&format!("ended by signal {ended_by};")), "{out}");
+        assert!(out.contains(&format!("Exception Type:      {signal}\n")), "{out}");
+        let list = text(&run(&["list", report.to_str().unwrap()]).stdout);
+        assert_eq!(list.lines().count(), 1, "{list}");
+        assert!(list.contains("  killed     ") && list.contains(signal) && list.contains(function), "{list}");
+        let record = json(&report, 1);
+        assert_eq!(
+            (record["kind"].as_str(), record["crash"]["name"].as_str()),
+            (Some("crash"), Some(signal))
+        );
+        let names = functions(&record);
+        assert!(names.iter().any(|name| name.contains(function)), "{names:#?}");
+        assert!(names.iter().any(|name| name.ends_with("Table::load_picture")), "{names:#?}");
+    }
+}

@@ -39,6 +39,7 @@ mod core_foundation;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod crash;
 mod detect;
+mod ending;
 mod facts;
 mod files;
 mod freeze;

@@ -3,7 +3,7 @@
 mod common;
 
 use apple_crash_report_parser::AppleCrashReport;
-use common::{Folder, about, capture, owner};
+use common::{Folder, SEGMENTATION_FAULT, about, capture, crash_record, owner};
 use freezeframe_arch::Architecture;
 use freezeframe_report::encode::encode;
 use freezeframe_report::file::{ReportFile, Size};
@@ -40,7 +40,7 @@ fn parsed(record: &Record) -> AppleCrashReport {
 /// What the parser found is what the record says.
 fn compare(report: &AppleCrashReport, record: &Record) {
     assert_eq!(report.incident_identifier.to_string(), record.uuid);
-    assert_eq!((report.report_version, report.metadata["Exception Type"].as_str()), (104, "FREEZE"));
+    assert_eq!(report.report_version, 104);
     assert_eq!(report.threads.len(), record.threads.len());
     for (index, (read, thread)) in report.threads.iter().zip(&record.threads).enumerate() {
         assert_eq!((read.id, read.crashed), (index as u64, thread.watched));
@@ -92,6 +92,7 @@ fn a_record_of_this_process_comes_back_from_the_parser() {
             .all(|(read, thread)| read.name.as_deref() == Some(&thread.name))
     );
     for (name, value) in [
+        ("Exception Type", "FREEZE"),
         ("Exception Codes", "501 ms, recovered"),
         ("Exception Note", "NON-FATAL CONDITION (this is NOT a crash)"),
         ("OS Version", "an OS (24D70)"),
@@ -119,6 +120,19 @@ fn a_freeze_that_the_process_did_not_survive_has_no_note_that_it_was_no_crash() 
     let report = parsed(&record);
     assert!(!report.metadata.contains_key("Exception Note"));
     assert_eq!(report.metadata["Exception Codes"], "501 ms, the process ended in the middle of it");
+}
+
+#[test]
+fn a_crash_comes_back_with_its_signal_and_no_note_that_it_was_none() {
+    let folder = Folder::new();
+    let file = ReportFile::open(&folder.path("r"), Size { slots: 3, stride: 1 << 18 }, owner()).unwrap();
+    file.ring().write_crash(&crash_record(&capture(), 1, SEGMENTATION_FAULT, 200_000)).unwrap();
+    let record = Report::open(&folder.path("r")).unwrap().records.remove(0);
+    let report = parsed(&record);
+    compare(&report, &record);
+    assert_eq!(report.metadata["Exception Type"], "SIGSEGV");
+    assert_eq!(report.metadata["Exception Codes"], "SEGV_MAPERR at 0x1234");
+    assert!(!report.metadata.contains_key("Exception Note") && report.threads[0].crashed);
 }
 
 #[test]

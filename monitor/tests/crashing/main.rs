@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod program;
+mod tripwire;
 
 use freezeframe_report::read::{HeldHow, Record, RecordKind, RecordOutcome, RecordStrategy, Report, Thread};
 use freezeframe_report::show::Symbols;
@@ -190,6 +191,12 @@ fn a_write_to_null_is_reported_from_where_it_happened_and_the_process_dies_of_it
             "no frame of the handler's"
         );
     }
+}
+
+/// What all these tests rely on: a handler that allocates would end its process in another way.
+#[test]
+fn an_allocation_of_a_thread_that_crashes_would_be_noticed() {
+    assert_eq!(run(&Folder::new(), "allocates").code(), Some(99));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The program that crashes: each test below runs it as a child process, in one of these ways.
 
+use super::tripwire::arm;
 use freezeframe_monitor::crash::{Reporter, protect_this_thread};
 use freezeframe_monitor::{Activity, Monitor};
 use freezeframe_report::file::Size;
@@ -99,6 +100,10 @@ fn crash(way: &str, file: &Path) {
         "overflow of C's thread" => in_c_thread(overflows_protected),
         "C's thread" => in_c_thread(crashes_in_c_thread),
         "corrupted heap" => corrupts_the_heap(),
+        "allocates" => {
+            arm();
+            drop(black_box(Box::new(1)));
+        }
         "allocator's lock" => aborts_while_another_holds_the_allocators_lock(),
         "corrupted stack" => corrupts_its_own_frame(),
         "jump to null" => jumps_to(black_box(0)),
@@ -128,6 +133,7 @@ fn crash(way: &str, file: &Path) {
 
 #[inline(never)]
 fn writes_to_null() {
+    arm();
     // SAFETY: none. This ends the process.
     unsafe { *black_box(FAULT as *mut u8) = 1 };
     black_box(());
@@ -135,6 +141,7 @@ fn writes_to_null() {
 
 #[inline(never)]
 fn aborts() {
+    arm();
     // SAFETY: this ends the process.
     unsafe { libc::abort() };
 }

@@ -65,13 +65,17 @@ fn write_watch(out: &mut dyn Write, record: &Record) -> Result<()> {
 /// How long threads were held, how the process was, and how long it took to find that out.
 fn write_cost(out: &mut dyn Write, record: &Record) -> Result<()> {
     let times = &record.times;
-    let held = record.watched().map_or(0, |thread| thread.held.ns);
+    let held = duration(record.watched().map_or(0, |thread| thread.held.ns));
+    // The one that has crashed took the others' stacks.
+    let watched = match record.kind {
+        RecordKind::Crash => String::new(),
+        _ => format!("watched thread {held}, "),
+    };
     field(
         out,
         "Time Held",
         format_args!(
-            "watched thread {}, longest {}, all {} in {} thread{}",
-            duration(held),
+            "{watched}longest {}, all {} in {} thread{}",
             duration(times.held_longest_ns),
             duration(times.held_total_ns),
             record.threads.len(),
