@@ -32,6 +32,9 @@
 //! monitor.stop();
 //! # Ok::<(), freezeframe_monitor::StartError>(())
 //! ```
+//!
+//! A CFRunLoop tells its activities by itself: `Builder::watch_core_foundation`, on Apple's systems, and elsewhere with the
+//! feature `core-foundation`.
 
 mod activity;
 mod builder;
