@@ -11,6 +11,8 @@
 //! *watcher* is our thread; a *tick* is one of its waits; a *miss* is a tick in which a busy loop did not turn; a *freeze*
 //! is so many misses in a row.
 //!
+//! On Linux the module `crash` reports crashes into the same file.
+//!
 //! Watching a loop by its activities:
 //!
 //! ```
@@ -30,6 +32,9 @@
 //! monitor.stop();
 //! # Ok::<(), freezeframe_monitor::StartError>(())
 //! ```
+//!
+//! A CFRunLoop tells its activities by itself: `Builder::watch_core_foundation`, on Apple's systems, and elsewhere with the
+//! feature `core-foundation`.
 
 mod activity;
 mod builder;

@@ -60,34 +60,41 @@ fn stopping_on_another_thread_while_the_loop_is_frozen_does_not_wait_for_it() {
         let took = took.join().unwrap();
         assert!(took < Duration::from_secs(5), "{took:?}");
         // The loop is still in this callback, and may be watched anew.
-        wait_for("the end of the watcher", || {
-            stage.builder().watch_core_foundation(&RunLoop::current(), &[]).is_ok()
-        });
+        wait_for_the_end_of_the_watcher(stage);
     });
     stage.run_until_stopped();
     let outcomes: Vec<_> = stage.records().iter().map(|record| record.outcome).collect();
     assert_eq!(outcomes, [RecordOutcome::Unknown]);
 }
 
+/// The loop can be watched anew, so the last watcher has ended.
+fn wait_for_the_end_of_the_watcher(stage: &Stage) {
+    wait_for("the end of the watcher", || {
+        stage.builder().watch_core_foundation(&RunLoop::current(), &[]).is_ok()
+    });
+}
+
 #[test]
-fn stopping_on_the_loops_thread_or_on_another_one_while_it_waits() {
-    for on_another in [false, true] {
-        let stage = Stage::watched();
-        stage.after(0.2, |stage| stage.run_loop.stop());
-        if on_another {
-            let (monitor, run_loop) = (stage.monitor(), RunLoop::current());
-            std::thread::spawn(move || {
-                wait_for("waiting", || run_loop.is_waiting());
-                monitor.stop();
-            });
-        } else {
-            stage.after(0.01, |stage| stage.monitor().stop());
-        }
-        stage.run_until_stopped();
-        wait_for("the end of the watcher", || {
-            stage.builder().watch_core_foundation(&RunLoop::current(), &[]).is_ok()
-        });
-    }
+fn stopping_on_the_loops_own_thread() {
+    let stage = Stage::watched();
+    stage.after(0.01, |stage| stage.monitor().stop());
+    stage.after(0.1, |stage| stage.run_loop.stop());
+    stage.run_until_stopped();
+    wait_for_the_end_of_the_watcher(&stage);
+}
+
+#[test]
+fn stopping_on_another_thread_while_the_loop_waits() {
+    let stage = Stage::watched();
+    stage.after(0.3, |stage| stage.run_loop.stop());
+    let (monitor, run_loop) = (stage.monitor(), RunLoop::current());
+    let stopper = std::thread::spawn(move || {
+        wait_for("waiting", || run_loop.is_waiting());
+        monitor.stop();
+    });
+    stage.run_until_stopped();
+    stopper.join().unwrap();
+    wait_for_the_end_of_the_watcher(&stage);
 }
 
 #[test]
@@ -97,9 +104,7 @@ fn a_callback_that_comes_after_the_monitor_has_ended_finds_its_memory() {
     // The loop has decided to call our last observer after this one.
     stage.once_at(0, Activity::BeforeWaiting, |stage| {
         stage.monitor().stop();
-        wait_for("the end of the watcher", || {
-            stage.builder().watch_core_foundation(&RunLoop::current(), &[]).is_ok()
-        });
+        wait_for_the_end_of_the_watcher(stage);
         // What was freed too early would be given out again.
         let _reused: Vec<_> = (0..2000).map(|size| vec![0xffu8; size % 512]).collect();
     });
@@ -122,6 +127,29 @@ fn one_monitor_a_loop_and_a_refused_one_leaves_the_first_alone() {
     stage.after(0.01, |stage| stage.freeze());
     stage.run_until_stopped();
     stage.was_seen_after("AfterWaiting");
+}
+
+#[test]
+#[cfg(not(any(target_vendor = "apple", core_foundation_linked)))]
+fn nothing_of_ours_stays_in_the_loop_in_any_mode() {
+    use crate::scripted::items;
+    let stage = Stage::unwatched();
+    let before = items(&stage.run_loop);
+    for by_ping in [false, true] {
+        let run_loop = RunLoop::current();
+        let start = move |builder: freezeframe_monitor::Builder| match by_ping {
+            false => builder.watch_core_foundation(&run_loop, &["one", "two"]),
+            true => builder.watch_core_foundation_by_ping(&run_loop, &["one", "two"]),
+        };
+        let monitor = start(stage.builder()).unwrap();
+        // Two observers or one source: among the common items, in the default mode and in two more.
+        let during = before + if by_ping { 4 } else { 8 };
+        assert_eq!(items(&stage.run_loop), during);
+        assert!(start(stage.builder()).is_err());
+        assert_eq!(items(&stage.run_loop), during, "a refused monitor leaves nothing");
+        std::thread::spawn(move || monitor.stop()).join().unwrap();
+        wait_for("the end of the watcher", || items(&stage.run_loop) == before);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The program that crashes: each test below runs it as a child process, in one of these ways.
 
 use super::tripwire::arm;
-use freezeframe_monitor::crash::{Reporter, protect_this_thread};
+use freezeframe_monitor::crash::{InstallError, Reporter, protect_this_thread};
 use freezeframe_monitor::{Activity, Monitor};
 use freezeframe_report::file::Size;
 use freezeframe_unwind::images::ImageTable;
@@ -44,6 +44,8 @@ pub(crate) fn run(way: &str, file: &Path) {
         let reporter = Reporter::to_file(file, SIZE).app("test.crash", "1.2");
         // A loaded machine takes its time to let a thread run its handler.
         reporter.others_within(Duration::from_secs(20)).install().unwrap();
+        let second = Reporter::to_file(file, SIZE).install();
+        assert!(matches!(second, Err(InstallError::AlreadyInstalled)));
     }
     crash(way, file);
     println!("nothing has happened");
@@ -106,6 +108,7 @@ fn crash(way: &str, file: &Path) {
         }
         "allocator's lock" => aborts_while_another_holds_the_allocators_lock(),
         "corrupted stack" => corrupts_its_own_frame(),
+        "corrupted stack pointer" => loses_its_stack(),
         "jump to null" => jumps_to(black_box(0)),
         "jump to data" => jumps_to(black_box(&raw const DATA as usize)),
         "freeze's callback" => crashes_in_a_freezes_callback(file),
@@ -254,6 +257,18 @@ fn corrupts_its_own_frame() {
         frame.add(1).write_volatile(GARBAGE);
     }
     writes_to_null();
+    black_box(());
+}
+
+#[inline(never)]
+fn loses_its_stack() {
+    // SAFETY: none. This ends the process.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("mov rsp, {}", "push 0", in(reg) GARBAGE);
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("mov sp, {}", "str xzr, [sp, #-16]!", in(reg) GARBAGE);
+    }
     black_box(());
 }
 

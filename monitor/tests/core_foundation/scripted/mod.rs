@@ -14,4 +14,4 @@ mod objects;
 mod pass;
 mod run_loop;
 
-pub(crate) use run_loop::{perform, post_to_queue};
+pub(crate) use run_loop::{items, perform, post_to_queue};

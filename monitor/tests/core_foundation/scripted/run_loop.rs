@@ -156,6 +156,13 @@ pub(crate) fn post_to_queue(run_loop: &CFRunLoop, block: impl FnOnce() + Send + 
     this(run_loop).come.notify_all();
 }
 
+/// How many observers and sources there are in all modes together, and among the common items.
+pub(crate) fn items(run_loop: &CFRunLoop) -> usize {
+    let state = this(run_loop).state();
+    let in_modes = state.modes.values().map(|mode| mode.observers.len() + mode.sources.len()).sum::<usize>();
+    in_modes + state.common_items.len()
+}
+
 impl State {
     /// The blocks that a run in this mode performs.
     pub(super) fn take_blocks(&mut self, mode: &str) -> Vec<Work> {

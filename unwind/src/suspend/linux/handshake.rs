@@ -104,13 +104,26 @@ impl Suspender {
     }
 
     /// Gives up the session of the calling thread, if it has one that it will never end: a signal handler has found it to
-    /// have crashed in it. A thread that it held goes on when the next session stops one, or at its own deadline.
+    /// have crashed in it. A thread that it held goes on.
     ///
     /// # Signal safety
     /// Safe.
     pub fn give_up_own_session(&self) {
-        let me = sys::gettid();
-        let _ = self.shared.owner.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let (me, owner) = (sys::gettid(), &self.shared.owner);
+        if owner.load(Ordering::Acquire) != me {
+            return;
+        }
+        let _ = self.shared.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            let to = match word & state::MASK {
+                state::PARKED => state::RELEASED,
+                state::REQUEST => state::IDLE,
+                state::FILLING => state::ABANDONED,
+                _ => return None,
+            };
+            Some(word & !state::MASK | to)
+        });
+        sys::futex_wake_all(&self.shared.word);
+        owner.store(0, Ordering::Release);
     }
 }
 

@@ -108,6 +108,9 @@ def mistakes(lab: Lab) -> str:
 @scenario("an import that the model does not know is caught")
 def unknown_imports(lab: Lab) -> str:
     imports = [name for name in _world(lab).core.imports if name != "_mach_task_self_"]
+    # Only a panic calls it: nothing of the core is left that could.
+    check.true("the core has no panic", "_abort" not in imports)
+    check.true("the captures with mistakes have one", "_abort" in _world(lab, mischief=True).core.imports)
     for name in imports:
         caught(name, Rule.UNKNOWN_IMPORT, lambda: _world(lab, unknown=(name,)))
     return f"{len(imports)} imports"
