@@ -247,7 +247,11 @@ impl<'a, T: Memory> Walker<'a, T> {
     fn leave_if_called<M: Memory>(&mut self, memory: &mut M, rule: &SavedRule) -> Option<u64> {
         let mut registers = self.registers.clone();
         let pc = registers.apply_saved(memory, rule).ok()?;
-        let called = registers.architecture() != Architecture::X86_64 || self.finder.follows_call(pc);
+        let called = match registers.architecture() {
+            Architecture::X86_64 => self.finder.follows_call(pc),
+            // Where the thread stands: a call has just returned there.
+            Architecture::Arm64 => rule.return_place != 0 || self.pac.strip(pc) != self.address.raw(),
+        };
         if registers.sp() > self.high || !self.is_caller(pc) || !called {
             return None;
         }
