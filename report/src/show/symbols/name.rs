@@ -8,17 +8,16 @@ const MAX_READABLE: usize = 1 << 16;
 /// A readable name: Rust's without the hash, C++'s with its parameters, others as they are.
 pub(super) fn readable(name: &str) -> String {
     let mut text = Bounded(String::new());
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        if write!(text, "{rust:#}").is_ok() {
-            return text.0;
-        }
-    } else if name.starts_with("_Z")
-        && let Ok(symbol) = cpp_demangle::Symbol::new(name)
-        && symbol.structured_demangle(&mut text, &cpp_demangle::DemangleOptions::new()).is_ok()
-    {
-        return text.0;
-    }
-    name.to_owned()
+    let read = if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        write!(text, "{rust:#}").is_ok()
+    } else {
+        name.starts_with("_Z")
+            && cpp_demangle::Symbol::new(name).is_ok_and(|symbol| {
+                symbol.structured_demangle(&mut text, &cpp_demangle::DemangleOptions::new()).is_ok()
+            })
+    };
+    // Without its hash a name can be nothing.
+    if read && !text.0.is_empty() { text.0 } else { name.to_owned() }
 }
 
 /// A readable name out of a Mach-O image's symbol table. The one underscore that C compilers put before every name is
@@ -53,6 +52,7 @@ mod tests {
         assert_eq!(readable("_RNvC6_123foo3bar"), "123foo::bar");
         assert_eq!(readable("_ZN3foo3barEi"), "foo::bar(int)");
         assert_eq!(readable("main"), "main");
+        assert_eq!(readable("_ZN17h0123456789abcdefE"), "_ZN17h0123456789abcdefE", "nothing but a hash");
     }
 
     #[test]
