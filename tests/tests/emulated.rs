@@ -96,7 +96,9 @@ impl Target<'_> {
     /// Why this target cannot be had here.
     fn missing(&self) -> Option<String> {
         let [program, arguments @ ..] = &self.compiler[..] else { return Some("no compiler".into()) };
-        let output = Command::new(program).args(arguments).arg("--version").output();
+        // zig leaves an empty object file where it is asked.
+        let folder = env!("CARGO_TARGET_TMPDIR");
+        let output = Command::new(program).args(arguments).arg("--version").current_dir(folder).output();
         match output.map(|output| output.status.success()) {
             Ok(true) => None,
             _ => Some(format!("there is no {:?}", self.compiler)),
