@@ -19,6 +19,8 @@ use seats::{held_together, learn, walk_seat, why_not};
 /// How much of a stack is copied while all are held, in bytes.
 const WINDOW: usize = 16 * 1024;
 const PAGE: usize = 4096;
+/// How long one thread may keep all the others waiting, in nanoseconds.
+const STRAGGLER: u64 = 10_000_000;
 
 /// Room for threads that are held together.
 #[derive(Debug)]
@@ -88,6 +90,10 @@ impl<'a> Taker<'a> {
         }
         for (seat, thread) in self.seats.iter_mut().zip(threads.iter().take(listed)) {
             *seat = Seat::of(thread.thread);
+            // Neither a signal nor a tracer ends such a wait.
+            if thread.facts.state == RunState::Uninterruptible {
+                seat.state = SeatState::LeftOut;
+            }
         }
         // Pages that are not there yet would be made while everybody waits.
         for page in self.arena.chunks_mut(PAGE).take(listed.saturating_mul(WINDOW / PAGE)) {
@@ -99,6 +105,7 @@ impl<'a> Taker<'a> {
             everybody: true,
             main_stack: self.walks.ground.images.main_stack(),
             stop_within_ns: patience.stop_within_ns.min(stop_within_ns),
+            straggler_ns: STRAGGLER,
             hold_at_most_ns: patience.hold_at_most_ns,
         };
         let room = Room {
@@ -179,7 +186,11 @@ impl<'a> Taker<'a> {
         if let Some(kept) = kept {
             *thread = ThreadCapture { left_for_helper: thread.left_for_helper, ..kept };
         } else {
-            thread.held = Held::Not(why_not.or(not_better).unwrap_or(SuspendError::NotAllowed));
+            let error = why_not.or(not_better).unwrap_or(SuspendError::NotAllowed);
+            thread.held = Held::Not(error);
+            // It kept all others waiting; by itself it may have more time.
+            thread.left_for_helper |=
+                error == SuspendError::NotInTime && self.helped.end.is_ok() && self.seated > 0;
         }
         thread.not_better = not_better;
     }
@@ -243,6 +254,7 @@ impl<'a> Taker<'a> {
                 everybody: false,
                 main_stack: self.walks.ground.images.main_stack(),
                 stop_within_ns: patience.stop_within_ns.min(time_left_ns()),
+                straggler_ns: patience.stop_within_ns,
                 hold_at_most_ns: patience.hold_at_most_ns,
             };
             if request.stop_within_ns == 0 {

@@ -47,6 +47,7 @@ pub(super) extern "C" fn run(argument: usize) -> i32 {
         sys::handle_signals(&FAULTS, fault as *const () as usize);
         sys::handle_signals(&[libc::SIGCHLD], libc::SIG_DFL);
     }
+    sys::hurry();
     let faults = FAULTS.iter().fold(0, |set, signal| set | sys::signal_set(*signal));
     sys::signal_mask(libc::SIG_UNBLOCK, faults);
     job.come_to(Step::Starting);
@@ -89,7 +90,8 @@ impl Helper<'_, '_> {
                 return;
             }
             self.job.come_to(Step::Gathering);
-            if !self.gather() {
+            self.gather();
+            if sys::monotonic() >= self.job.stop_until {
                 return;
             }
         }
@@ -140,25 +142,27 @@ impl Helper<'_, '_> {
         self.taken.checked_sub(1)
     }
 
-    /// Waits until every thread that was told to stop stands still. False if time has run out.
-    fn gather(&mut self) -> bool {
-        loop {
-            let mut outstanding = false;
-            for seat in self.seats.get_mut(..self.taken).unwrap_or(&mut []) {
-                if seat.state == SeatState::Interrupted {
-                    ask(seat);
-                    outstanding |= seat.state == SeatState::Interrupted;
+    /// Waits for one thread after the other until each that was told to stop stands still; whoever is not waited for does
+    /// so meanwhile. One that keeps all the others waiting is given up: the kernel may not let it go for long.
+    fn gather(&mut self) {
+        let mut progress = sys::monotonic();
+        for seat in self.seats.get_mut(..self.taken).unwrap_or(&mut []) {
+            while seat.state == SeatState::Interrupted {
+                ask(seat);
+                if seat.state != SeatState::Interrupted {
+                    break;
+                }
+                let now = sys::monotonic();
+                let give_up = self.job.stop_until.min(progress.saturating_add(self.job.straggler_ns));
+                if now >= give_up {
+                    break;
+                }
+                // A signal comes with each thread that stops, whichever it is.
+                let nap = now.saturating_add(NAP).min(give_up);
+                if sys::wait_for_signal_until(sys::signal_set(libc::SIGCHLD), nap) {
+                    progress = sys::monotonic();
                 }
             }
-            if !outstanding {
-                return true;
-            }
-            let now = sys::monotonic();
-            if now >= self.job.stop_until {
-                return false;
-            }
-            let nap = now.saturating_add(NAP).min(self.job.stop_until);
-            sys::wait_for_signal_until(sys::signal_set(libc::SIGCHLD), nap);
         }
     }
 }

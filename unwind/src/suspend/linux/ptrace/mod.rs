@@ -104,6 +104,8 @@ pub(crate) struct Request<'a> {
     pub(crate) main_stack: Range,
     /// How long to wait until all stand still, in nanoseconds.
     pub(crate) stop_within_ns: u64,
+    /// How long one thread may keep all the others waiting, in nanoseconds, before it is given up.
+    pub(crate) straggler_ns: u64,
     /// After how long all are let go, whatever happens, counted from then on.
     pub(crate) hold_at_most_ns: u64,
 }
@@ -153,6 +155,7 @@ pub(crate) fn hold_together(request: &Request<'_>, room: Room<'_>) -> (Helped, u
         pipe: pipe.as_ref(),
         main_stack: request.main_stack,
         stop_until,
+        straggler_ns: request.straggler_ns,
         signal_stack: (stack_top, SIGNAL_STACK),
         room: UnsafeCell::new(room),
         standing: AtomicUsize::new(0),

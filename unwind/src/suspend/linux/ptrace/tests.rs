@@ -60,7 +60,14 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 fn request() -> Request<'static> {
     let patient = 20_000_000_000;
     let main_stack = Range { start: 0, end: 0 };
-    Request { exclude: &[], everybody: true, main_stack, stop_within_ns: patient, hold_at_most_ns: patient }
+    Request {
+        exclude: &[],
+        everybody: true,
+        main_stack,
+        stop_within_ns: patient,
+        straggler_ns: patient,
+        hold_at_most_ns: patient,
+    }
 }
 
 fn room<'a>(seats: &'a mut [Seat], arena: &'a mut [u8], taken: usize) -> Room<'a> {
