@@ -14,13 +14,13 @@ use crate::suspend::linux::{
 use crate::suspend::{Patience, Purpose, Session, SuspendError, Suspender, Way, exempt};
 use crate::threads::{self, RunState, ThreadId};
 use holds::{Look, Stop};
-use seats::{held_together, learn, walk_seat, why_not};
+use seats::{held_together, learn, walk_seat, why_nobody, why_not};
 
 /// How much of a stack is copied while all are held, in bytes.
 const WINDOW: usize = 16 * 1024;
 const PAGE: usize = 4096;
 /// How long one thread may keep all the others waiting, in nanoseconds.
-const STRAGGLER: u64 = 10_000_000;
+const STRAGGLER: u64 = 25_000_000;
 
 /// Room for threads that are held together.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl<'a> Taker<'a> {
         learn(&self.helped, seats);
         self.set = match held_together(seats) {
             Some(held) => Set::Together { held_ns: held.end.saturating_sub(held.start) },
-            None => Set::NotTogether(why_not(&Seat::EMPTY, &self.helped, seats)),
+            None => Set::NotTogether(why_nobody(&self.helped, seats)),
         };
         for (thread, seat) in threads.iter_mut().zip(seats).skip(listed) {
             *thread = ThreadCapture { thread: seat.thread, ..ThreadCapture::EMPTY };
@@ -175,7 +175,7 @@ impl<'a> Taker<'a> {
             if result.is_ok() {
                 kept = kept.or(Some(*thread));
             }
-            not_better = not_better.or(Some(error));
+            not_better = Some(error);
             if way != Way::Peek || error == SuspendError::Gone {
                 why_not = why_not.or(Some(error));
             }
@@ -226,7 +226,7 @@ impl<'a> Taker<'a> {
         share: &mut Share<'_>,
         still: &dyn Fn() -> bool,
     ) -> Result<Reach, SuspendError> {
-        if let Set::NotTogether(error) = self.set {
+        if let (Set::NotTogether(error), 0) = (self.set, self.seated) {
             return Err(error);
         }
         let seats = self.seats.get(..self.seated).unwrap_or(&[]);

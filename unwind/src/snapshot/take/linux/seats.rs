@@ -49,6 +49,12 @@ pub(super) fn why_not(seat: &Seat, helped: &Helped, seats: &[Seat]) -> SuspendEr
     }
 }
 
+/// Why it has read nobody.
+pub(super) fn why_nobody(helped: &Helped, seats: &[Seat]) -> SuspendError {
+    let tried = seats.iter().find(|seat| !matches!(seat.state, SeatState::Listed | SeatState::LeftOut));
+    why_not(tried.unwrap_or(&Seat::EMPTY), helped, seats)
+}
+
 /// Whether it is the system that does not let us trace, whomever: it was not one thread that another tracer holds, or
 /// that is just about to end.
 fn is_forbidden(helped: &Helped, seats: &[Seat]) -> bool {

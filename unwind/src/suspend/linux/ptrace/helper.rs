@@ -143,24 +143,27 @@ impl Helper<'_, '_> {
     }
 
     /// Waits for one thread after the other until each that was told to stop stands still; whoever is not waited for does
-    /// so meanwhile. One that keeps all the others waiting is given up: the kernel may not let it go for long.
+    /// so meanwhile. One that keeps others waiting for long is given up: the kernel may not let it go.
     fn gather(&mut self) {
-        let mut progress = sys::monotonic();
+        // When a thread has stopped last; nobody is kept waiting before the first.
+        let mut progress = None;
         for seat in self.seats.get_mut(..self.taken).unwrap_or(&mut []) {
             while seat.state == SeatState::Interrupted {
                 ask(seat);
+                let now = sys::monotonic();
                 if seat.state != SeatState::Interrupted {
+                    progress = progress.or(Some(now));
                     break;
                 }
-                let now = sys::monotonic();
-                let give_up = self.job.stop_until.min(progress.saturating_add(self.job.straggler_ns));
+                let waited = progress.map_or(u64::MAX, |at| self.job.straggler_ns.saturating_add(at));
+                let give_up = self.job.stop_until.min(waited);
                 if now >= give_up {
                     break;
                 }
                 // A signal comes with each thread that stops, whichever it is.
                 let nap = now.saturating_add(NAP).min(give_up);
                 if sys::wait_for_signal_until(sys::signal_set(libc::SIGCHLD), nap) {
-                    progress = sys::monotonic();
+                    progress = Some(sys::monotonic());
                 }
             }
         }
