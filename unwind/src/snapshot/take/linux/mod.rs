@@ -6,7 +6,7 @@ mod seats;
 use crate::snapshot::capture::Options;
 use crate::snapshot::frames::{Frames, Share};
 use crate::snapshot::storage::STACK_WINDOW;
-use crate::snapshot::walks::{Reach, Walks};
+use crate::snapshot::walks::{BENEATH, Reach, Walks};
 use crate::snapshot::{Held, Set, ThreadCapture};
 use crate::suspend::linux::{
     Helped, Request, Room, Seat, SeatState, System, has_room_for_signal, hold_together, order,
@@ -104,6 +104,7 @@ impl<'a> Taker<'a> {
             exclude: self.options.exclude,
             everybody: true,
             main_stack: self.walks.ground.images.main_stack(),
+            beneath: BENEATH,
             stop_within_ns: patience.stop_within_ns.min(stop_within_ns),
             straggler_ns: STRAGGLER,
             hold_at_most_ns: patience.hold_at_most_ns,
@@ -253,6 +254,7 @@ impl<'a> Taker<'a> {
                 exclude: self.options.exclude,
                 everybody: false,
                 main_stack: self.walks.ground.images.main_stack(),
+                beneath: BENEATH,
                 stop_within_ns: patience.stop_within_ns.min(time_left_ns()),
                 straggler_ns: patience.stop_within_ns,
                 hold_at_most_ns: patience.hold_at_most_ns,

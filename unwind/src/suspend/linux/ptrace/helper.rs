@@ -210,11 +210,17 @@ fn read_all(job: &Job<'_>, room: &mut Room<'_>) {
         let free = room.arena.get_mut(used..).unwrap_or(&mut []);
         let sp = registers.sp();
         let end = if job.main_stack.contains(sp) { job.main_stack.end } else { u64::MAX };
-        let there = usize::try_from(end.saturating_sub(sp)).unwrap_or(usize::MAX);
-        let size = size.min(free.len()).min(there);
-        let filled = memory.read(sp, free.get_mut(..size).unwrap_or(&mut []));
+        let mut copy = |base: u64| {
+            let there = usize::try_from(end.saturating_sub(base)).unwrap_or(usize::MAX);
+            let size = size.min(free.len()).min(there);
+            (base, memory.read(base, free.get_mut(..size).unwrap_or(&mut [])))
+        };
+        let (base, filled) = match copy(sp.saturating_sub(job.beneath)) {
+            (_, 0) => copy(sp),
+            copied => copied,
+        };
         seat.registers = registers;
-        seat.base = sp;
+        seat.base = base;
         seat.window = Range { start: used as u64, end: used.saturating_add(filled) as u64 };
         // What comes next begins at a multiple of 16.
         used = used.saturating_add(filled).checked_next_multiple_of(16).unwrap_or(usize::MAX);

@@ -115,6 +115,8 @@ pub(super) struct Job<'a> {
     /// A pipe for reading memory where `process_vm_readv` may not be used.
     pub(super) pipe: Option<&'a (Fd, Fd)>,
     pub(super) main_stack: Range,
+    /// From how many bytes beneath the stack pointer on stacks are copied.
+    pub(super) beneath: u64,
     /// When what does not yet stand still is given up.
     pub(super) stop_until: u64,
     /// After how many nanoseconds a thread is given up that keeps all the others waiting.
