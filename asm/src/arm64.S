@@ -32,6 +32,81 @@ FUNCTION freezeframe_capture_registers
     .cfi_endproc
 END freezeframe_capture_registers
 
+// void freezeframe_call_on_stack(void *stack_top, void (*entry)(void *), void *argument, void **landing)
+//
+// Calls entry(argument) on another stack, and comes back when that returns, or when somebody on this thread calls
+// freezeframe_land with what was stored in *landing.
+//
+// A signal frame to unwinders: only behind one may the stack go on anywhere.
+FUNCTION freezeframe_call_on_stack
+    .cfi_startproc
+    .cfi_signal_frame
+    stp x29, x30, [sp, #-160]!
+    .cfi_def_cfa_offset 160
+    .cfi_offset x29, -160
+    .cfi_offset x30, -152
+    mov x29, sp
+    .cfi_def_cfa_register x29
+    stp x19, x20, [sp, #16]
+    .cfi_offset x19, -144
+    .cfi_offset x20, -136
+    stp x21, x22, [sp, #32]
+    .cfi_offset x21, -128
+    .cfi_offset x22, -120
+    stp x23, x24, [sp, #48]
+    .cfi_offset x23, -112
+    .cfi_offset x24, -104
+    stp x25, x26, [sp, #64]
+    .cfi_offset x25, -96
+    .cfi_offset x26, -88
+    stp x27, x28, [sp, #80]
+    .cfi_offset x27, -80
+    .cfi_offset x28, -72
+    stp d8, d9, [sp, #96]
+    stp d10, d11, [sp, #112]
+    stp d12, d13, [sp, #128]
+    stp d14, d15, [sp, #144]
+    mov x9, sp
+    str x9, [x3]
+    and x0, x0, #-16
+    mov sp, x0
+    mov x0, x2
+    blr x1
+    mov sp, x29
+    ldp x19, x20, [sp, #16]
+    ldp x21, x22, [sp, #32]
+    ldp x23, x24, [sp, #48]
+    ldp x25, x26, [sp, #64]
+    ldp x27, x28, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    ldp x29, x30, [sp], #160
+    .cfi_def_cfa sp, 0
+    ret
+    .cfi_endproc
+END freezeframe_call_on_stack
+
+// void freezeframe_land(void *landing), which does not return to its caller
+FUNCTION freezeframe_land
+    .cfi_startproc
+    .cfi_undefined x30
+    mov sp, x0
+    ldp x19, x20, [sp, #16]
+    ldp x21, x22, [sp, #32]
+    ldp x23, x24, [sp, #48]
+    ldp x25, x26, [sp, #64]
+    ldp x27, x28, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    ldp x29, x30, [sp], #160
+    ret
+    .cfi_endproc
+END freezeframe_land
+
 #if defined(__linux__)
 // Where a signal handler returns to: rt_sigreturn, number 139.
 FUNCTION freezeframe_signal_return

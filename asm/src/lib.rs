@@ -1,8 +1,8 @@
 //! The few routines of freezeframe that must be assembly: they need registers as they are, or an exact instruction
 //! sequence. One source file an architecture, the same symbols in each.
 //!
-//! Everything here is signal-safe: no stack beyond one word, no memory but the caller's, no calls but that of a new task's
-//! entry.
+//! Everything here is signal-safe: no stack beyond a few words, no memory but the caller's, no calls but those of an entry
+//! that the caller names.
 #![no_std]
 
 /// How many 64-bit words [`capture_registers`] writes on this architecture.
@@ -15,6 +15,13 @@ pub const REGISTER_WORDS: usize = 34;
 mod routines {
     unsafe extern "C" {
         pub(super) fn freezeframe_capture_registers(out: *mut u64);
+        pub(super) fn freezeframe_call_on_stack(
+            stack_top: usize,
+            entry: extern "C" fn(usize),
+            argument: usize,
+            landing: *mut usize,
+        );
+        pub(super) fn freezeframe_land(landing: usize) -> !;
         #[cfg(any(target_os = "linux", target_os = "android"))]
         pub(super) fn freezeframe_signal_return();
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -41,6 +48,37 @@ mod routines {
 pub fn capture_registers(out: &mut [u64; REGISTER_WORDS]) {
     // SAFETY: the routine writes exactly REGISTER_WORDS words to `out` and keeps the C calling convention.
     unsafe { routines::freezeframe_capture_registers(out.as_mut_ptr()) }
+}
+
+/// Calls `entry(argument)` on the stack that ends at `stack_top`, and comes back when that returns, or when [`land`] is
+/// called with what was stored in `landing` before.
+///
+/// # Safety
+/// The stack is nobody else's meanwhile, and large enough.
+///
+/// # Signal safety
+/// Safe.
+pub unsafe fn call_on_stack(
+    stack_top: usize,
+    entry: extern "C" fn(usize),
+    argument: usize,
+    landing: &core::sync::atomic::AtomicUsize,
+) {
+    // SAFETY: as the caller promises; the routine keeps the C calling convention.
+    unsafe { routines::freezeframe_call_on_stack(stack_top, entry, argument, landing.as_ptr()) }
+}
+
+/// Ends a call by [`call_on_stack`] from wherever this thread is.
+///
+/// # Safety
+/// `landing` is of a call of this thread's that has not come back, and none of the frames in between has anything to
+/// clean up.
+///
+/// # Signal safety
+/// Safe.
+pub unsafe fn land(landing: usize) -> ! {
+    // SAFETY: as the caller promises.
+    unsafe { routines::freezeframe_land(landing) }
 }
 
 /// The address of the `rt_sigreturn` trampoline, for `sa_restorer` of a raw `rt_sigaction`.

@@ -179,3 +179,54 @@ fn a_cloned_task_runs_on_its_own_stack_in_the_same_memory_and_ends_with_its_stat
     let refused = unsafe { clone_task(usize::MAX, 0, entry, 0) };
     assert!((-4095..0).contains(&refused), "flags that contradict each other: {refused}");
 }
+
+static PLACE: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+static LANDING: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+/// One at a time: they share the two above.
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Where the callee ran, as an offset into its stack; whatever it left in registers, ours are kept.
+fn run_on_a_stack_of_its_own(entry: extern "C" fn(usize)) -> usize {
+    use core::sync::atomic::Ordering;
+    use std::hint::black_box;
+
+    let _turn = turn();
+    let mut stack = std::vec![0u8; 64 << 10];
+    let start = stack.as_mut_ptr() as usize;
+    // More values than there are registers that a callee may change.
+    let kept: [usize; 16] = core::array::from_fn(|n| black_box(n * 0x1111));
+    let float = black_box(2.5f64);
+    PLACE.store(0, Ordering::Relaxed);
+    // SAFETY: the stack is this call's own, and the entries below need little of it.
+    unsafe { call_on_stack(start + stack.len() - 3, entry, 42, &LANDING) };
+    assert!(kept.iter().enumerate().all(|(n, value)| *value == n * 0x1111) && float == 2.5);
+    PLACE.load(Ordering::Relaxed).wrapping_sub(start)
+}
+
+#[test]
+fn a_call_on_another_stack_comes_back() {
+    extern "C" fn entry(argument: usize) {
+        let here = 0u8;
+        assert_eq!(argument, 42);
+        PLACE.store(&raw const here as usize, core::sync::atomic::Ordering::Relaxed);
+    }
+    assert!((60 << 10..64 << 10).contains(&run_on_a_stack_of_its_own(entry)));
+}
+
+#[test]
+fn a_call_on_another_stack_can_be_ended_from_anywhere() {
+    extern "C" fn entry(argument: usize) {
+        let here = 0u8;
+        if argument > 0 {
+            entry(argument - 1);
+            unreachable!("the innermost call does not return");
+        }
+        PLACE.store(&raw const here as usize, core::sync::atomic::Ordering::Relaxed);
+        // SAFETY: stored by the call that this is in; nothing is to be cleaned up.
+        unsafe { land(LANDING.load(core::sync::atomic::Ordering::Relaxed)) }
+    }
+    assert!((1 << 10..63 << 10).contains(&run_on_a_stack_of_its_own(entry)));
+}

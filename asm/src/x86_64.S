@@ -38,6 +38,63 @@ FUNCTION freezeframe_capture_registers
     .cfi_endproc
 END freezeframe_capture_registers
 
+// void freezeframe_call_on_stack(void *stack_top, void (*entry)(void *), void *argument, void **landing)
+//
+// Calls entry(argument) on another stack, and comes back when that returns, or when somebody on this thread calls
+// freezeframe_land with what was stored in *landing.
+//
+// A signal frame to unwinders: only behind one may the stack go on anywhere.
+FUNCTION freezeframe_call_on_stack
+    .cfi_startproc
+    .cfi_signal_frame
+    pushq %rbp
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset rbp, 0
+    movq %rsp, %rbp
+    .cfi_def_cfa_register rbp
+    pushq %rbx
+    .cfi_offset rbx, -24
+    pushq %r12
+    .cfi_offset r12, -32
+    pushq %r13
+    .cfi_offset r13, -40
+    pushq %r14
+    .cfi_offset r14, -48
+    pushq %r15
+    .cfi_offset r15, -56
+    movq %rsp, (%rcx)
+    movq %rsp, %rbx
+    movq %rdi, %rsp
+    andq $-16, %rsp
+    movq %rdx, %rdi
+    callq *%rsi
+    movq %rbx, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    .cfi_def_cfa rsp, 8
+    ret
+    .cfi_endproc
+END freezeframe_call_on_stack
+
+// void freezeframe_land(void *landing), which does not return to its caller
+FUNCTION freezeframe_land
+    .cfi_startproc
+    .cfi_undefined rip
+    movq %rdi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .cfi_endproc
+END freezeframe_land
+
 #if defined(__linux__)
 // Where a signal handler returns to: rt_sigreturn, number 15. The bytes are those that debuggers and unwinders look
 // for (mov $15, %rax; syscall), so a walk through our own handler is recognised without unwind tables.

@@ -1,6 +1,6 @@
 //! What freezeframe costs, beside what others do for the same purpose, measured in one run on one machine.
 //!
-//! A benchmark is one file with a `run` that returns a [`Table`], and one line in [`BENCHMARKS`].
+//! A benchmark is one file with a `run` that returns a `Table`, and one line in `BENCHMARKS`.
 //!
 //! Exit codes: 0 all was measured, whether or not a target was met; 1 an error; 2 wrong usage.
 //!

@@ -33,6 +33,12 @@ pub(crate) struct DemoArguments {
     /// What blocks
     #[arg(long, value_enum, default_value_t = Cause::Compute)]
     pub(crate) cause: Cause,
+    /// Crashes in this way where the first row would block, and shows the report of that
+    #[arg(long, value_enum, value_name = "WAY")]
+    pub(crate) crash: Option<Crash>,
+    /// Crashes in this process, not in another one
+    #[arg(long, hide = true)]
+    pub(crate) here: bool,
     /// The report file: made if there is none, added to if there is [default: a new one in the temporary folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
@@ -64,6 +70,16 @@ pub(crate) enum Cause {
     Io,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Crash {
+    /// Writing to the address zero
+    Null,
+    /// Calling itself until there is no stack left
+    Overflow,
+    /// Aborting
+    Abort,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
     /// The report file
@@ -80,6 +96,9 @@ pub(crate) struct ShowArguments {
     /// As JSON, with every field
     #[arg(long)]
     pub(crate) json: bool,
+    /// As a crash report of Apple's, which servers read
+    #[arg(long, conflicts_with_all = ["json", "all_registers"])]
+    pub(crate) apple: bool,
     /// The registers of every thread, not only of the one that was watched
     #[arg(long)]
     pub(crate) all_registers: bool,

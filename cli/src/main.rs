@@ -1,7 +1,7 @@
 //! The `freezeframe` command.
 //!
 //! Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 a torn record was met.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arguments;
 mod demo;

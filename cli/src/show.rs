@@ -4,7 +4,7 @@ use crate::arguments::ShowArguments;
 use crate::list::finish;
 use crate::output::{Failure, Outcome, TORN, color, complain};
 use freezeframe_report::read::{Record, Report};
-use freezeframe_report::show::{RegistersOf, Symbols, TextOptions, to_json, write_text};
+use freezeframe_report::show::{RegistersOf, Symbols, TextOptions, to_json, write_apple, write_text};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -56,6 +56,9 @@ fn write_record(out: &mut dyn Write, record: &Record, arguments: &ShowArguments)
     if arguments.json {
         let json = to_json(record).map_err(Failure::new)?;
         return Ok(writeln!(out, "{json}")?);
+    }
+    if arguments.apple {
+        return Ok(write_apple(out, record)?);
     }
     let registers = if arguments.all_registers { RegistersOf::All } else { RegistersOf::Watched };
     let options = TextOptions { registers, color: color(arguments.no_color) };

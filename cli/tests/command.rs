@@ -198,7 +198,17 @@ fn the_json_has_every_part_of_a_record_and_the_lock_holder() {
     ] {
         assert!(record.get(field).is_some(), "{field} is missing");
     }
-    assert_eq!(record["process"]["app"], "dev.freezeframe.demo");
+    let (process, system) = (&record["process"], &record["system"]);
+    assert_eq!((&process["app"], &process["app_state"]), (&"dev.freezeframe.demo".into(), &"unknown".into()));
+    assert_eq!((&process["debugged"], &process["translated"]), (&false.into(), &false.into()));
+    for (what, least) in [
+        (&process["cpu_ns"], 1),
+        (&process["footprint_bytes"], 1 << 20),
+        (&system["memory_bytes"], 64 << 20),
+        (&record["times"]["continuous_ns"], record["times"]["detected_ns"].as_u64().unwrap()),
+    ] {
+        assert!(what.as_u64().is_some_and(|number| number >= least), "{what} is below {least}");
+    }
     assert_eq!(
         (&record["threshold"]["interval_ns"], &record["threshold"]["misses"]),
         (&50_000_000.into(), &5.into())
@@ -214,6 +224,26 @@ fn the_json_has_every_part_of_a_record_and_the_lock_holder() {
     assert!(
         image["build_id"].as_str().unwrap().len() >= 16 && image["path"].as_str().unwrap().starts_with('/')
     );
+}
+
+#[test]
+fn a_crash_report_of_apples_has_the_frozen_thread_first_with_nothing_between_its_frames() {
+    let folder = Folder::new();
+    let report = folder.path("r");
+    assert!(demo(&report, "run-loop", "sleep").status.success());
+    let output = run(&["show", report.to_str().unwrap(), "--apple", "--record", "1"]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success() && shown.starts_with("Incident Identifier: "), "{shown}");
+    let frames =
+        shown.split("Thread 0 Crashed:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap();
+    for (number, line) in frames.lines().enumerate() {
+        assert!(line.starts_with(&format!("{number} ")) && line.contains(" 0x0000"), "{line}");
+    }
+    assert!(frames.contains("demo::cause::block_by_sleeping + "), "{frames}");
+    let images = shown.split("Binary Images:\n").nth(1).unwrap();
+    let own = images.lines().find(|line| line.contains(" +freezeframe ")).unwrap();
+    let id = own.split(['<', '>']).nth(1).unwrap();
+    assert!(id.len() == 32 && id.chars().all(|digit| digit.is_ascii_hexdigit()), "{own}");
 }
 
 #[test]
@@ -388,8 +418,14 @@ fn damage_is_told_by_the_exit_code() {
 
 #[test]
 fn wrong_usage_has_its_own_exit_code() {
-    for arguments in [&[][..], &["demo", "--cause", "magic"], &["show"], &["demo", "--rows", "0"], &["dance"]]
-    {
+    for arguments in [
+        &[][..],
+        &["show", "f", "--json", "--apple"],
+        &["demo", "--cause", "magic"],
+        &["show"],
+        &["demo", "--rows", "0"],
+        &["dance"],
+    ] {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
     }
     assert!(run(&["--help"]).status.success() && run(&["--version"]).status.success());
@@ -411,5 +447,40 @@ fn a_reader_that_goes_away_ends_the_output_quietly() {
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success() && !text(&output.stderr).contains("panicked"), "{output:?}");
+    }
+}
+
+/// A process that dies of it, and another one that shows where.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_crash_is_shown_with_the_function_that_crashed_and_no_freeze_beside_it() {
+    if option_env_runner().is_some() {
+        println!("not tested: the demo starts itself anew, which an emulated program cannot");
+        return;
+    }
+    let ways = [
+        ("null", "SIGSEGV", "write_to_null", 11),
+        ("overflow", "SIGSEGV", "recurse_endlessly", 6),
+        ("abort", "SIGABRT", "crash::crash", 6),
+    ];
+    for (way, signal, function, ended_by) in ways {
+        let folder = Folder::new();
+        let report = folder.path("r");
+        let output = run(&["demo", "--crash", way, "--report", report.to_str().unwrap()]);
+        let out = text(&output.stdout);
+        assert!(output.status.success(), "{out}\n{}", text(&output.stderr));
+        assert!(out.contains(&format!("ended by signal {ended_by};")), "{out}");
+        assert!(out.contains(&format!("Exception Type:      {signal}\n")), "{out}");
+        let list = text(&run(&["list", report.to_str().unwrap()]).stdout);
+        assert_eq!(list.lines().count(), 1, "{list}");
+        assert!(list.contains("  killed     ") && list.contains(signal) && list.contains(function), "{list}");
+        let record = json(&report, 1);
+        assert_eq!(
+            (record["kind"].as_str(), record["crash"]["name"].as_str()),
+            (Some("crash"), Some(signal))
+        );
+        let names = functions(&record);
+        assert!(names.iter().any(|name| name.contains(function)), "{names:#?}");
+        assert!(names.iter().any(|name| name.ends_with("Table::load_picture")), "{names:#?}");
     }
 }

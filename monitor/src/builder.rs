@@ -2,12 +2,13 @@
 
 use crate::detect::Threshold;
 use crate::facts::Facts;
+use crate::files;
 use crate::freeze::Freeze;
 use crate::monitor::Monitor;
 use crate::record::Recorder;
 use crate::registry::Registration;
 use crate::watch::{Beacon, BeaconShared, Control, PingSource, PingTarget, Source, Watcher};
-use freezeframe_report::file::{FileError, ReportFile, Size};
+use freezeframe_report::file::{FileError, Size};
 use freezeframe_unwind::init::{Config, InitError, init};
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::path::PathBuf;
@@ -99,8 +100,8 @@ impl Builder {
         self
     }
 
-    /// The file that takes the reports: made if there is none, added to if there is. Without one, only the callback
-    /// hears of freezes.
+    /// The file that takes the reports: made if there is none, added to if there is. Monitors of one process may share it.
+    /// Without one, only the callback hears of freezes.
     pub fn report_file(mut self, path: impl Into<PathBuf>, size: Size) -> Self {
         self.file = Some((path.into(), size));
         self
@@ -157,7 +158,7 @@ impl Builder {
         let registration = Registration::new(source.thread()).ok_or(StartError::AlreadyWatched)?;
         let facts = Facts::read().map_err(StartError::System)?;
         let suspender = init(self.init).map_err(StartError::Init)?;
-        let open = |(path, size): (PathBuf, Size)| ReportFile::open(&path, size, facts.owner);
+        let open = |(path, size): (PathBuf, Size)| files::open(&path, size, facts.owner);
         let file = self.file.map(open).transpose().map_err(StartError::File)?;
         control.interval_ns.store(self.threshold.interval_ns, Ordering::Relaxed);
         control.misses.store(self.threshold.misses, Ordering::Relaxed);

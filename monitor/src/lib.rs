@@ -11,6 +11,8 @@
 //! *watcher* is our thread; a *tick* is one of its waits; a *miss* is a tick in which a busy loop did not turn; a *freeze*
 //! is so many misses in a row.
 //!
+//! On Linux the module `crash` reports crashes into the same file.
+//!
 //! Watching a loop by its activities:
 //!
 //! ```
@@ -30,14 +32,21 @@
 //! monitor.stop();
 //! # Ok::<(), freezeframe_monitor::StartError>(())
 //! ```
+//!
+//! A CFRunLoop tells its activities by itself: `Builder::watch_core_foundation`, on Apple's systems, and elsewhere with the
+//! feature `core-foundation`.
 
 mod activity;
 mod builder;
 mod clock;
 #[cfg(any(target_vendor = "apple", feature = "core-foundation"))]
 mod core_foundation;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod crash;
 mod detect;
+mod ending;
 mod facts;
+mod files;
 mod freeze;
 mod monitor;
 mod record;

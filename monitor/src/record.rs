@@ -51,7 +51,7 @@ pub(crate) struct Recorder {
     snapshot: Box<Snapshot<MAX_THREADS, MAX_FRAMES>>,
     /// A store into a mapped file can wait for the file system: records are made here first.
     staging: Vec<u8>,
-    file: Option<ReportFile>,
+    file: Option<Arc<ReportFile>>,
     open: Option<Open>,
     watcher: ThreadId,
 }
@@ -62,7 +62,7 @@ impl Recorder {
         (app, version): (String, String),
         facts: Facts,
         suspender: Suspender,
-        file: Option<ReportFile>,
+        file: Option<Arc<ReportFile>>,
     ) -> std::io::Result<Self> {
         let bytes = file.as_ref().map_or(0, |file| file.ring().record_bytes());
         let mut staging = Vec::new();
@@ -127,6 +127,7 @@ impl Recorder {
             uuid: *uuid::Uuid::new_v4().as_bytes(),
             kind: Kind::Freeze,
             strategy: cause.strategy,
+            crash: None,
             component: &self.component,
             activity: cause.activity,
             wall_ns: clock::wall().saturating_sub(now.saturating_sub(cause.detected_ns)),

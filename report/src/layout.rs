@@ -208,6 +208,8 @@ pub enum Section {
     Images = 5,
     /// What was left out. A record without it is not complete.
     End = 6,
+    /// Which signal ended the program. Comes second.
+    Crash = 7,
 }
 
 impl Section {
@@ -220,6 +222,7 @@ impl Section {
             4 => Self::Thread,
             5 => Self::Images,
             6 => Self::End,
+            7 => Self::Crash,
             _ => return None,
         })
     }

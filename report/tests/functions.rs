@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Folder, capture, owner, record};
+use common::{Folder, capture, owner, portion, record};
 use freezeframe_arch::Architecture;
 use freezeframe_report::file::{ReportFile, Size};
 use freezeframe_report::read::{Image, Record, Report};
@@ -62,9 +62,7 @@ fn image(architecture: Architecture) -> Vec<u8> {
 fn all<M: Memory>(index: &FunctionIndex, memory: &mut M, bytes: u64) -> Vec<Option<(u64, String)>> {
     let named = |offset| {
         let function = index.find(offset)?;
-        let name = index.name(memory, &function);
-        assert_eq!(name.is_some(), function.is_named());
-        Some((function.start, name.unwrap_or_default()))
+        Some((function.start, index.name(memory, &function).unwrap_or_default()))
     };
     (0..bytes).map(named).collect()
 }
@@ -197,7 +195,7 @@ impl Random {
 /// Whatever is damaged, reading ends, and what is found lies where it was looked for.
 fn check<M: Memory>(memory: &mut M, address: u64, placement: Placement) -> bool {
     let Some(index) = FunctionIndex::read(memory, address, placement) else { return false };
-    for offset in (0..0x700).chain([0x8000, u64::from(u32::MAX), u64::MAX]) {
+    for offset in (0x500..0x700).step_by(5).chain([0, 0x8000, u64::from(u32::MAX), u64::MAX]) {
         if let Some(function) = index.find(offset) {
             assert!(function.start <= offset);
             assert!(
@@ -211,7 +209,7 @@ fn check<M: Memory>(memory: &mut M, address: u64, placement: Placement) -> bool 
 #[test]
 fn damaged_images_are_read_to_the_end_without_a_panic() {
     let mut random = Random(1);
-    let (mut read, rounds) = (0, 2_000);
+    let (mut read, rounds) = (0, portion(2_000));
     for round in 0..rounds {
         let architecture = [Architecture::Arm64, Architecture::X86_64][round % 2];
         let mut file = image(architecture);
@@ -236,7 +234,7 @@ fn damaged_images_are_read_to_the_end_without_a_panic() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: portion(500) as u32, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Arbitrary load commands behind a right header, of the kinds that are read.
     #[test]
@@ -327,4 +325,28 @@ fn frames_are_named_out_of_the_part_of_a_fat_file_that_has_the_uuid() {
     let mut other = record_of(&path(), &"0".repeat(32), LOADED, &[0x514]);
     Symbols::new().name_frames(&mut other);
     assert_eq!(names(&other), [""], "another build of the image");
+}
+
+/// Of what lies in the shared cache there is no file: the reading process has it loaded itself.
+#[cfg(target_vendor = "apple")]
+#[test]
+fn frames_in_the_shared_cache_are_named() {
+    let sleeper = std::thread::Builder::new().name("sleeper".into());
+    let _sleeper = sleeper.spawn(|| std::thread::sleep(std::time::Duration::from_secs(60))).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let captured = capture();
+    let folder = Folder::new();
+    let file = ReportFile::open(&folder.path("r"), Size { slots: 3, stride: 1 << 18 }, owner()).unwrap();
+    file.ring().write(&record(&captured, 1, 200_000)).unwrap();
+    let mut record = Report::open(&folder.path("r")).unwrap().records.remove(0);
+    Symbols::new().name_frames(&mut record);
+    let thread = record.threads.iter().find(|thread| thread.name == "sleeper").unwrap();
+    assert!(record.image(&thread.frames[0]).unwrap().in_shared_cache);
+    let names: Vec<&str> = thread
+        .frames
+        .iter()
+        .filter_map(|frame| frame.symbol.as_ref())
+        .map(|symbol| symbol.name.as_str())
+        .collect();
+    assert!(names.starts_with(&["__semwait_signal", "nanosleep"]), "{names:?}");
 }

@@ -41,7 +41,6 @@ fn witness(path: &Path, bytes: &[u8]) -> Option<Witness> {
         Command::new("llvm-objdump").args(["--macho", "--function-starts"]).arg(path).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let lines = text.lines().filter(|line| line.len() == 16);
-    // Where there are none it prints what lies at the end of nothing.
     let starts = lines.filter_map(|line| u64::from_str_radix(line, 16).ok());
     let starts = starts.filter(|start| code.iter().any(|range| range.contains(start))).collect();
     Some(Witness { header, code, starts, names })
@@ -128,13 +127,11 @@ fn many() -> String {
     text
 }
 
-fn clang(target: &str, source: &Path, output: &Path) -> bool {
+/// A library, by clang and LLVM's linker.
+fn clang(target: &str, source: &Path, more: &[&str], output: &Path) -> bool {
     let mut command = Command::new("clang");
-    command
-        .args(["-target", target, "-fuse-ld=lld", "-nostdlib", "-shared", "-O1", "-o"])
-        .arg(output)
-        .arg(source);
-    command.output().is_ok_and(|output| output.status.success())
+    command.args(["-target", target, "-fuse-ld=lld", "-nostdlib", "-shared", "-O1", "-o"]).arg(output);
+    command.arg(source).args(more).output().is_ok_and(|output| output.status.success())
 }
 
 #[test]
@@ -144,17 +141,19 @@ fn functions_are_those_that_the_compilers_tools_show() {
     let source = folder.join("many.c");
     std::fs::write(&source, many()).unwrap();
     for target in ["arm64-apple-macos12", "x86_64-apple-macos12"] {
-        let [whole, stripped] =
-            ["whole", "stripped"].map(|kind| folder.join(format!("many-{target}-{kind}")));
-        if !clang(target, &source, &whole) {
+        let [whole, nameless, without] =
+            ["", "-stripped", "-without-starts"].map(|kind| folder.join(format!("many-{target}{kind}")));
+        if !clang(target, &source, &[], &whole) {
             println!("{target}: skipped, no clang with lld");
             continue;
         }
         compare(&format!("{target} by lld"), &whole);
-        let strip = Command::new("llvm-objcopy").arg("--discard-all").args([&whole, &stripped]).status();
+        assert!(clang(target, &source, &["-Wl,-no_function_starts"], &without));
+        compare(&format!("{target} by lld, without starts"), &without);
+        let strip = Command::new("llvm-objcopy").arg("--discard-all").args([&whole, &nameless]).status();
         match strip.is_ok_and(|status| status.success()) {
-            true => compare(&format!("{target} by lld, stripped"), &stripped),
-            false => println!("{target}: not stripped, no llvm-objcopy"),
+            true => compare(&format!("{target} by lld, stripped"), &nameless),
+            false => println!("{target}: skipped, no llvm-objcopy"),
         }
     }
     match zig() {

@@ -1,6 +1,7 @@
 //! `freezeframe demo`: a run loop that scrolls a table, of which every tenth row blocks.
 
 mod cause;
+mod crash;
 mod run_loop;
 mod table;
 
@@ -20,36 +21,47 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use table::Table;
+use table::{Slow, Table};
 
 /// A frame at 60 Hz.
 const TURN: Duration = Duration::from_millis(16);
 
 pub(crate) fn run(arguments: &DemoArguments) -> Outcome {
     let file = arguments.report.clone().unwrap_or_else(new_file);
+    match arguments.crash {
+        Some(crash) if !arguments.here => return crash::watch_it_crash(arguments, crash, &file),
+        Some(_) => crash::report_crashes_to(&file)?,
+        None => {}
+    }
     let mut run_loop = RunLoop::new();
     let monitor = watch(&mut run_loop, arguments, &file)?;
+    let slow = match arguments.crash {
+        Some(crash) => format!("the tenth crashes (way: {})", name(crash)),
+        None => {
+            let time = duration(cause::BLOCKED_FOR.as_nanos() as u64);
+            format!("every tenth blocks for {time} (cause: {})", name(arguments.cause))
+        }
+    };
     writeln!(
         std::io::stdout(),
-        "A run loop scrolls a table of {} rows; every tenth blocks for {} (cause: {}).\n\
+        "A run loop scrolls a table of {} rows; {slow}.\n\
          It is watched by {}, for five timeouts of 50 ms in a row.\n",
         arguments.rows,
-        duration(cause::BLOCKED_FOR.as_nanos() as u64),
-        name(arguments.cause),
         match arguments.strategy {
             Strategy::RunLoop => "its activities",
             Strategy::Ping => "pings",
         },
     )?;
 
-    let table = Rc::new(RefCell::new(Table::new(arguments.cause)));
+    let slow = arguments.crash.map_or(Slow::Blocks(arguments.cause), Slow::Crashes);
+    let table = Rc::new(RefCell::new(Table::new(slow)));
     let provoked = Rc::new(Cell::new(0));
     schedule_row(&run_loop, table, arguments.rows, provoked.clone());
     run_loop.run();
 
     let statistics = monitor.statistics();
     monitor.stop();
-    show_report(arguments, &file)?;
+    show_report(arguments, &file, std::process::id())?;
     let (freezes, expected) = (statistics.freezes, provoked.get());
     writeln!(
         std::io::stdout(),
@@ -127,11 +139,10 @@ fn schedule_row(run_loop: &RunLoop, table: Rc<RefCell<Table>>, rows_left: u32, p
 }
 
 /// Reads the file back, as any other program would.
-fn show_report(arguments: &DemoArguments, file: &Path) -> Result<(), Failure> {
+fn show_report(arguments: &DemoArguments, file: &Path, pid: u32) -> Result<(), Failure> {
     let mut report = Report::open(file).map_err(Failure::new)?;
     // The file may hold another run's.
-    let this = std::process::id();
-    report.records.retain(|record| record.process.as_ref().is_some_and(|process| process.pid == this));
+    report.records.retain(|record| record.process.as_ref().is_some_and(|process| process.pid == pid));
     let mut symbols = Symbols::new();
     report.records.iter_mut().for_each(|record| symbols.name_frames(record));
     let mut out = std::io::stdout().lock();

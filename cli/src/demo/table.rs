@@ -1,7 +1,15 @@
 //! The table that scrolls.
 
 use super::cause::Blocker;
-use crate::arguments::Cause;
+use super::crash::crash;
+use crate::arguments::{Cause, Crash};
+
+/// What a slow row does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slow {
+    Blocks(Cause),
+    Crashes(Crash),
+}
 
 /// A row that was drawn.
 #[derive(Debug)]
@@ -15,14 +23,14 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) struct Table {
     position: u32,
-    blocker: Blocker,
+    slow: Slow,
 }
 
 impl Table {
     const SLOW: u32 = 10;
 
-    pub(crate) fn new(cause: Cause) -> Self {
-        Self { position: 0, blocker: Blocker::new(cause) }
+    pub(crate) fn new(slow: Slow) -> Self {
+        Self { position: 0, slow }
     }
 
     /// Moves one row down and draws it.
@@ -43,7 +51,10 @@ impl Table {
 
     #[inline(never)]
     fn load_picture(&mut self) {
-        self.blocker.block();
+        match self.slow {
+            Slow::Blocks(cause) => Blocker::new(cause).block(),
+            Slow::Crashes(way) => crash(way),
+        }
         std::hint::black_box(&self);
     }
 }

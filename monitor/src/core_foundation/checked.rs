@@ -14,6 +14,9 @@ use std::time::Duration;
 ///   transition: the reading has a new epoch then.
 /// - A loop that seems to wait, or to be left, and yet works is in a callback whose beginning our observers do not see: of
 ///   an observer even later than ours, or of a run whose Entry was before our time. It is busy.
+///
+/// A watcher that sleeps is woken by a transition only. So a freeze that begins after a long wait and before our first
+/// observer is called, in one of the same order that was added earlier, is not seen.
 #[derive(Debug)]
 pub(super) struct Checked<S> {
     strategy: S,

@@ -19,7 +19,7 @@ pub(super) struct Observers {
 }
 
 // SAFETY: here the observers are only added and removed, which run loops allow on any thread; releasing one for the last
-// time releases a `LoopBeacon`, which may be done on any thread.
+// time releases a `LoopBeacon`, which may be done on any thread. The modes' names are never changed.
 unsafe impl Send for Observers {}
 
 impl Observers {

@@ -20,7 +20,7 @@ pub(super) struct Pings {
 }
 
 // SAFETY: here the source is only signalled, added and removed, which may be done on any thread; what it holds is `Open`,
-// which is `Send` and `Sync`.
+// which is `Send` and `Sync`. The modes' names are never changed.
 unsafe impl Send for Pings {}
 
 /// The ping that waits for the loop's turn. The lock is held for a move, on both sides.

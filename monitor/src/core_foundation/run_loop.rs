@@ -85,9 +85,6 @@ impl RunLoop {
 #[derive(Debug)]
 pub(super) struct Modes(Vec<CFRetained<CFString>>);
 
-// SAFETY: the strings are never changed, and their counts of references are atomic.
-unsafe impl Send for Modes {}
-
 impl Modes {
     pub(super) fn with(extra: &[&str]) -> Self {
         Self(extra.iter().map(|name| CFString::from_str(name)).collect())

@@ -49,3 +49,25 @@ pub(super) fn footprint_bytes() -> u64 {
     let result = unsafe { task_info(mach_task_self(), TASK_VM_INFO, (&raw mut info).cast(), &mut count) };
     if result == 0 { info.phys_footprint } else { 0 }
 }
+
+#[cfg(all(test, target_os = "macos"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_is_named_as_it_names_itself() {
+        let said_by = |argument: &str| {
+            let output = std::process::Command::new("sw_vers").arg(argument).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        let (name, build) = os();
+        assert_eq!(name, format!("macOS {}", said_by("-productVersion")).into_bytes());
+        assert_eq!(build, said_by("-buildVersion").into_bytes());
+    }
+
+    #[test]
+    fn only_intel_code_on_another_processor_is_translated() {
+        let native = system_number(c"hw.optional.arm64") == Some(1);
+        assert_eq!(is_translated(), native && cfg!(target_arch = "x86_64"));
+    }
+}

@@ -3,6 +3,7 @@
 use super::source::{Control, Source, Watched};
 use crate::clock;
 use crate::detect::{Detector, Next, Threshold, Verdict};
+use crate::ending::PROCESS_ENDS;
 use crate::freeze::{Freeze, Phase};
 use crate::record::Recorder;
 use freezeframe_report::encode::AppState;
@@ -40,6 +41,7 @@ impl<S: Source> Watcher<S> {
             control.late_ticks.store(detector.late_ticks(), Ordering::Relaxed);
             match step.verdict {
                 Verdict::Healthy => {}
+                Verdict::Frozen { .. } if PROCESS_ENDS.load(Ordering::Acquire) => {}
                 Verdict::Frozen { started_ns, discounted_ns } => {
                     control.freezes.fetch_add(1, Ordering::Relaxed);
                     self.freeze(&watched, now, started_ns, discounted_ns);

@@ -1,14 +1,18 @@
 //! What a record says beside its threads.
 
+use super::Crash;
+
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// A run loop that did not turn.
     Freeze = 1,
+    /// A signal that ends the program.
+    Crash = 2,
 }
 
-/// How a freeze was noticed.
+/// How it was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Strategy {
@@ -16,6 +20,8 @@ pub enum Strategy {
     RunLoop = 1,
     /// By a ping that was not answered.
     Ping = 2,
+    /// By the signal's handler.
+    Signal = 3,
 }
 
 /// What the program has told of itself.
@@ -51,6 +57,8 @@ pub struct About<'a> {
     pub kind: Kind,
     /// How it was noticed.
     pub strategy: Strategy,
+    /// Which signal it was, of a crash.
+    pub crash: Option<Crash<'a>>,
     /// Which part of the program was watched.
     pub component: &'a str,
     /// The last activity of the run loop, a `CFRunLoopActivity` value; zero for a ping.

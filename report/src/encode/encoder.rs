@@ -1,6 +1,7 @@
 //! The sections of a record, in the order of their worth, into a buffer of the caller's.
 
 use super::About;
+use super::crash::write_crash;
 use super::sections::{Context, Left, write_images, write_process, write_record, write_system, write_thread};
 use super::writer::Writer;
 use crate::layout::{self, SECTION_HEADER, Section};
@@ -35,6 +36,9 @@ pub fn encode(out: &mut [u8], about: &About<'_>, snapshot: &View<'_>, images: &I
     let mut writer = Writer::new(out.get_mut(..limit).unwrap_or(&mut []));
 
     section(&mut writer, Section::Record, |w| write_record(w, &context));
+    if let Some(crash) = &about.crash {
+        section(&mut writer, Section::Crash, |w| write_crash(w, crash));
+    }
     section(&mut writer, Section::Process, |w| write_process(w, &about.process));
     section(&mut writer, Section::System, |w| write_system(w, &about.system));
     let (first, others) = match snapshot.threads.split_first() {

@@ -126,6 +126,12 @@ pub(crate) mod flags {
     pub(crate) const MOVED: u8 = 4;
 }
 
+/// Bits of an image's kind.
+pub(crate) mod image_flags {
+    pub(crate) const VARIANT: u8 = 0x10;
+    pub(crate) const IN_SHARED_CACHE: u8 = 0x20;
+}
+
 /// A thread in at most `most` bytes: frames that do not fit are left out of the middle, like those that the snapshot
 /// had left out already.
 pub(super) fn write_thread(
@@ -259,7 +265,9 @@ fn used_images(context: &Context<'_>) -> [u64; MAX_IMAGES / 64] {
 
 fn write_image(w: &mut Writer<'_>, context: &Context<'_>, index: usize, image: &Image) {
     w.u32(index as u32);
-    w.u8(image.kind as u8);
+    let flags = if image.variant { image_flags::VARIANT } else { 0 }
+        | if image.in_shared_cache { image_flags::IN_SHARED_CACHE } else { 0 };
+    w.u8(image.kind as u8 | flags);
     w.u8(image.code().count() as u8);
     w.u64(image.range.start);
     w.u64(image.range.end.saturating_sub(image.range.start));

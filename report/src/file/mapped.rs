@@ -122,6 +122,15 @@ impl ReportFile {
         }
     }
 
+    /// The same for a signal handler.
+    ///
+    /// # Signal safety
+    /// Safe: one `fstat`.
+    pub fn is_intact(&self) -> bool {
+        rustix::fs::fstat(&self.file)
+            .is_ok_and(|status| status.st_size as u64 >= self.map.len() as u64 && status.st_nlink > 0)
+    }
+
     /// The path that the file was opened by.
     pub fn path(&self) -> &Path {
         &self.path

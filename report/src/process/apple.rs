@@ -59,3 +59,44 @@ fn info(pid: u32) -> std::io::Result<[u8; kinfo::BYTES]> {
         _ => Err(Error::last_os_error()),
     }
 }
+
+#[cfg(all(test, target_os = "macos"))]
+mod tests {
+    use super::*;
+
+    fn said_by(program: &str, arguments: &[&str]) -> String {
+        let output = std::process::Command::new(program).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    #[test]
+    fn values_are_those_that_the_command_prints() {
+        let mut buffer = [0; 64];
+        let version = system_text(c"kern.osproductversion", &mut buffer).unwrap();
+        assert_eq!(version, said_by("sw_vers", &["-productVersion"]).as_bytes());
+        let memory = system_number(c"hw.memsize").unwrap();
+        assert_eq!(memory.to_string(), said_by("sysctl", &["-n", "hw.memsize"]));
+        let boot = uuid::Uuid::from_bytes(boot_id().unwrap());
+        let told = said_by("sysctl", &["-n", "kern.bootsessionuuid"]);
+        assert_eq!(boot.to_string(), told.to_lowercase());
+    }
+
+    #[test]
+    fn what_there_is_not_or_does_not_fit_is_none() {
+        assert_eq!(system_text(c"kern.osproductversion", &mut [0; 1]), None);
+        assert_eq!(system_number(c"freezeframe.nothing"), None);
+        assert!(status(u32::MAX >> 1).is_err());
+    }
+
+    #[test]
+    fn this_process_bears_its_name_and_no_debugger_is_attached() {
+        let name = std::env::current_exe().unwrap();
+        let name = name.file_name().unwrap().to_str().unwrap().as_bytes();
+        let status = status(std::process::id()).unwrap();
+        assert_eq!(status.name, &name[..name.len().min(16)]);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let age = now.as_micros() as u64 - status.started;
+        assert!(age < 3_600_000_000, "it began within the last hour: {age} µs ago");
+        assert!(!is_debugged());
+    }
+}

@@ -1,5 +1,6 @@
 //! From sections to a [`Record`]. `FORMAT.md` lists the same fields.
 
+use super::crash::crash;
 use super::cursor::Cursor;
 use super::record::*;
 use super::slot::Slot;
@@ -25,7 +26,8 @@ pub(super) fn decode(slot: &Slot<'_>, index: usize, alive: bool) -> Option<Recor
             Section::Process => process(&mut cursor).map(|process| record.process = Some(process)),
             Section::System => system(&mut cursor).map(|system| record.system = Some(system)),
             Section::Thread => thread(&mut cursor, &record).map(|thread| record.threads.push(thread)),
-            Section::Images => images(&mut cursor).map(|images| record.images = images),
+            Section::Images => images(&mut cursor, record.architecture).map(|images| record.images = images),
+            Section::Crash => crash(&mut cursor).map(|crash| record.crash = Some(crash)),
             Section::End => end(&mut cursor).map(|dropped| record.dropped = Some(dropped)),
         };
         if decoded.is_none() {
@@ -73,12 +75,18 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
         slot: 0,
         complete: false,
         faults: Vec::new(),
-        kind: if kind == Kind::Freeze as u8 { RecordKind::Freeze } else { RecordKind::Unknown },
+        kind: match kind {
+            k if k == Kind::Freeze as u8 => RecordKind::Freeze,
+            k if k == Kind::Crash as u8 => RecordKind::Crash,
+            _ => RecordKind::Unknown,
+        },
         strategy: match strategy {
             s if s == Strategy::RunLoop as u8 => RecordStrategy::RunLoop,
             s if s == Strategy::Ping as u8 => RecordStrategy::Ping,
+            s if s == Strategy::Signal as u8 => RecordStrategy::Signal,
             _ => RecordStrategy::Unknown,
         },
+        crash: None,
         component,
         last_activity: activity_name(activity),
         outcome: RecordOutcome::Unknown,
@@ -291,21 +299,23 @@ fn frame(c: &mut Cursor<'_>, pac_mask: u64) -> Option<Frame> {
     Some(Frame { pc, address, lookup, sp, image, origin, trust, symbol: None })
 }
 
-fn images(c: &mut Cursor<'_>) -> Option<Vec<Image>> {
+fn images(c: &mut Cursor<'_>, architecture: &'static str) -> Option<Vec<Image>> {
     let count = c.u32()?;
     // Not allocated ahead: the count may be anything.
-    let mut images = (0..count).map(|_| image(c)).collect::<Option<Vec<Image>>>()?;
+    let mut images = (0..count).map(|_| image(c, architecture)).collect::<Option<Vec<Image>>>()?;
     images.sort_by_key(|image| image.index);
     Some(images)
 }
 
-fn image(c: &mut Cursor<'_>) -> Option<Image> {
-    let (index, kind, ranges) = (c.u32()?, c.u8()?, c.u8()?);
+fn image(c: &mut Cursor<'_>, architecture: &'static str) -> Option<Image> {
+    use crate::encode::image_flags as flags;
+    let (index, kind_and_flags, ranges) = (c.u32()?, c.u8()?, c.u8()?);
     let (load_address, size, slide) = (c.u64()?, c.u64()?, c.u64()?);
     let range = |c: &mut Cursor<'_>| Some((format!("{:#x}", c.u64()?), format!("{:#x}", c.u64()?)));
     let code = (0..ranges).map(|_| range(c)).collect::<Option<Vec<_>>>()?;
     let build_id = c.bytes()?;
-    let kind = match kind {
+    let has = |flag| kind_and_flags & flag != 0;
+    let kind = match kind_and_flags & !(flags::VARIANT | flags::IN_SHARED_CACHE) {
         1 => "elf",
         2 => "vdso",
         3 => "anonymous",
@@ -315,6 +325,12 @@ fn image(c: &mut Cursor<'_>) -> Option<Image> {
     Some(Image {
         index,
         kind,
+        architecture: match architecture {
+            "arm64" if has(flags::VARIANT) => "arm64e",
+            "x86_64" if has(flags::VARIANT) => "x86_64h",
+            usual => usual,
+        },
+        in_shared_cache: has(flags::IN_SHARED_CACHE),
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         debug_id: Image::debug_id_of(kind, build_id),
         load_address,

@@ -1,6 +1,7 @@
 //! Reading a report file. Nothing in it is believed: every offset is bounded, every checksum compared, and a record is
 //! called complete only if all of it is.
 
+mod crash;
 mod cursor;
 mod decode;
 mod geometry;
@@ -8,6 +9,7 @@ mod record;
 mod report;
 mod slot;
 
+pub use crash::{CrashInfo, SenderInfo};
 pub(crate) use geometry::{Geometry, read_geometry};
 pub use record::{
     Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Stop, Symbol,

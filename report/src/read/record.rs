@@ -1,6 +1,7 @@
 //! What a record says, for programs. Serialized, this is the JSON form; addresses and registers are hexadecimal strings,
 //! since JSON's numbers lose bits.
 
+use super::CrashInfo;
 use serde::{Serialize, Serializer};
 
 pub(super) fn hex<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -32,6 +33,8 @@ pub struct Record {
     pub kind: RecordKind,
     /// How it was noticed.
     pub strategy: RecordStrategy,
+    /// Which signal it was, of a crash; none in a record that is cut off before it.
+    pub crash: Option<CrashInfo>,
     /// Which part of the program was watched.
     pub component: String,
     /// The last activity of the run loop, by its `CFRunLoopActivity` name; none for a ping.
@@ -61,7 +64,7 @@ pub struct Record {
     pub process: Option<ProcessInfo>,
     /// The machine; none in a record that is cut off before it.
     pub system: Option<SystemInfo>,
-    /// The threads; the one that was watched comes first.
+    /// The threads; the one that was watched, or that has crashed, comes first.
     pub threads: Vec<Thread>,
     /// The images, by ascending index.
     pub images: Vec<Image>,
@@ -75,11 +78,13 @@ pub struct Record {
 pub enum RecordKind {
     /// A run loop that did not turn.
     Freeze,
+    /// A signal that has ended the program.
+    Crash,
     /// Something that this version does not know.
     Unknown,
 }
 
-/// How a freeze was noticed.
+/// How it was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordStrategy {
@@ -87,6 +92,8 @@ pub enum RecordStrategy {
     RunLoop,
     /// By a ping that was not answered.
     Ping,
+    /// By the signal's handler.
+    Signal,
     /// In a way that this version does not know.
     Unknown,
 }
@@ -198,7 +205,7 @@ pub struct Thread {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// It is the one that was watched.
+    /// It is the one that was watched, or that has crashed.
     pub watched: bool,
     /// It is the process's main thread.
     pub main: bool,
@@ -366,8 +373,12 @@ pub struct Symbol {
 pub struct Image {
     /// Its index in the process's table, which frames refer to.
     pub index: u32,
-    /// What it is: `elf`, `vdso`, `anonymous`.
+    /// What it is: `elf`, `vdso`, `anonymous`, `mach-o`.
     pub kind: &'static str,
+    /// Whose code it holds: the record's architecture, or a variant of it, `arm64e` or `x86_64h`.
+    pub architecture: &'static str,
+    /// It lay in dyld's shared cache: there is no file at its path.
+    pub in_shared_cache: bool,
     /// Its path.
     pub path: String,
     /// Its build id in hexadecimal digits, also called its code id; empty if it has none.
@@ -404,7 +415,7 @@ impl Record {
         Image::of(&self.images, frame)
     }
 
-    /// The thread that was watched.
+    /// The thread that was watched, or that has crashed.
     pub fn watched(&self) -> Option<&Thread> {
         self.threads.iter().find(|thread| thread.watched)
     }

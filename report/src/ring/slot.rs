@@ -100,7 +100,30 @@ impl Ring {
         if record.len() > self.record_bytes() {
             return Err(RingError::TooLarge);
         }
-        let slot = self.claim()?;
+        Ok(self.fill(self.claim()?, record))
+    }
+
+    /// Writes a crash's record like [`write`](Self::write), into the slot that is kept for one; if that holds an unread
+    /// record, into another.
+    ///
+    /// # Errors
+    /// There is no free slot, or it is too small.
+    ///
+    /// # Signal safety
+    /// Safe, as [`write`](Self::write).
+    pub fn write_crash(&self, record: &[u8]) -> Result<Slot, RingError> {
+        if record.len() > self.record_bytes() {
+            return Err(RingError::TooLarge);
+        }
+        let slot = match self.claim_from(CRASH_SLOT, SlotState::Empty) {
+            None => self.claim_from(CRASH_SLOT, SlotState::Consumed),
+            claimed => claimed,
+        };
+        let slot = slot.map_or_else(|| self.claim(), |index| Ok(self.begin(index)))?;
+        Ok(self.fill(slot, record))
+    }
+
+    fn fill(&self, slot: Slot, record: &[u8]) -> Slot {
         let mut rest = record;
         let mut copied = 0usize;
         while let Some((section, after)) = first_section(rest) {
@@ -111,7 +134,7 @@ impl Ring {
             rest = after;
         }
         self.commit(&slot, record.get(..copied).unwrap_or(&[]));
-        Ok(slot)
+        slot
     }
 
     /// Notes how a record's freeze goes on.
@@ -158,17 +181,7 @@ impl Ring {
     }
 
     fn claim(&self) -> Result<Slot, RingError> {
-        let claim = |index: usize, from: SlotState| {
-            let state = self.slot_word(index, offset_of!(SlotHeader, state));
-            let to = SlotState::Writing as u32;
-            if from == SlotState::Committed {
-                self.hide_payload(index);
-            }
-            state
-                .compare_exchange(from as u32, to, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-                .then_some(index)
-        };
+        let claim = |index, from| self.claim_from(index, from);
         let general = RESERVE_SLOT.saturating_add(1)..self.slots;
         let free = |index| claim(index, SlotState::Empty).or_else(|| claim(index, SlotState::Consumed));
         let found = general.into_iter().find_map(free).or_else(|| free(RESERVE_SLOT));
@@ -180,7 +193,21 @@ impl Ring {
             self.count_dropped();
             taken
         });
-        let index = found.ok_or(RingError::Full)?;
+        Ok(self.begin(found.ok_or(RingError::Full)?))
+    }
+
+    /// Claims a slot if it is in that state.
+    fn claim_from(&self, index: usize, from: SlotState) -> Option<usize> {
+        let state = self.slot_word(index, offset_of!(SlotHeader, state));
+        let to = SlotState::Writing as u32;
+        if from == SlotState::Committed {
+            self.hide_payload(index);
+        }
+        state.compare_exchange(from as u32, to, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(index)
+    }
+
+    /// Begins the next record in a slot that was claimed.
+    fn begin(&self, index: usize) -> Slot {
         let counter = self.counter(offset_of!(Counters, sequence));
         let sequence = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let slot = Slot { index, sequence, updates: 0 };
@@ -188,7 +215,7 @@ impl Ring {
         self.store_header(&slot, self.header(&slot));
         // The old record's cells must not speak for the new one.
         LIVE_CELLS.into_iter().for_each(|cell| self.store(&slot, cell, &[0; size_of::<LiveCell>()]));
-        Ok(slot)
+        slot
     }
 
     /// A slot's header before the commit, without its checksum.

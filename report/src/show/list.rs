@@ -1,7 +1,8 @@
 //! One line a record.
 
 use super::clean::Clean;
-use crate::read::{Record, RecordOutcome, RecordStrategy};
+use super::crash::describe;
+use crate::read::{Record, RecordKind, RecordOutcome, RecordStrategy};
 
 /// A duration with the unit that suits it, to three digits: `12.3 µs`, `502 ms`, `1.20 s`.
 pub fn duration(ns: u64) -> String {
@@ -37,11 +38,13 @@ impl RecordStrategy {
         match self {
             Self::RunLoop => "run-loop",
             Self::Ping => "ping",
+            Self::Signal => "signal",
             Self::Unknown => "unknown",
         }
     }
 }
 
+/// Of a crash `3  2026-11-30T17:00:00Z  killed  SIGSEGV, SEGV_MAPERR at 0x0  program [pid]  …`, of a freeze
 /// `1  2026-11-30T17:00:00Z  recovered  502 ms  main (run-loop)  program [pid]  the innermost frame of the program's own`.
 pub fn list_line(record: &Record) -> String {
     let (name, pid) =
@@ -49,13 +52,18 @@ pub fn list_line(record: &Record) -> String {
     let wall = record.times.wall.get(..19).unwrap_or(&record.times.wall);
     let culprit = culprit(record).map_or_else(String::new, |name| format!("  in {}", Clean(name)));
     let torn = if record.complete { "" } else { "  INCOMPLETE" };
+    let what = match (&record.crash, record.kind) {
+        (Some(crash), _) => describe(crash),
+        (None, RecordKind::Crash) => "a signal that is not known".into(),
+        _ => {
+            let lasted = duration(record.duration_ns);
+            format!("{lasted:>8}  {} ({})", Clean(&record.component), record.strategy.name())
+        }
+    };
     format!(
-        "{:>4}  {wall}  {:<9}  {:>8}  {} ({})  {} [{pid}]{culprit}{torn}",
+        "{:>4}  {wall}  {:<9}  {what}  {} [{pid}]{culprit}{torn}",
         record.sequence,
         record.outcome.name(),
-        duration(record.duration_ns),
-        Clean(&record.component),
-        record.strategy.name(),
         Clean(name),
     )
 }

@@ -1,11 +1,15 @@
-//! Records for people and programs: names of functions, text, JSON.
+//! Records for people and programs: names of functions, text, JSON, a crash report as Apple writes it.
 
+mod apple;
 mod clean;
+mod crash;
 mod json;
 mod list;
+mod notes;
 mod symbols;
 mod text;
 
+pub use apple::write_apple;
 pub use json::to_json;
 pub use list::{duration, list_line};
 pub use symbols::{Function, FunctionIndex, Placement, Symbols};

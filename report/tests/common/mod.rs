@@ -1,7 +1,7 @@
 //! Real captures of the test's own process, in real files.
 #![allow(dead_code)]
 
-use freezeframe_report::encode::{About, AppState, Kind, Process, Strategy, System, encode};
+use freezeframe_report::encode::{About, AppState, Crash, Kind, Process, Strategy, System, encode};
 use freezeframe_report::ring::Owner;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::init::{Config, init};
@@ -67,6 +67,12 @@ pub(crate) fn capture() -> Captured {
     captured
 }
 
+/// How much of something to do: under an emulator a tenth of it, which takes as long.
+pub(crate) fn portion(rounds: usize) -> usize {
+    let runner = |(name, _): (String, _)| name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER");
+    if std::env::vars().any(runner) { rounds / 10 } else { rounds }
+}
+
 pub(crate) fn owner() -> Owner {
     Owner::this_process().unwrap()
 }
@@ -76,6 +82,7 @@ pub(crate) fn about<'a>(uuid: u8) -> About<'a> {
         uuid: [uuid; 16],
         kind: Kind::Freeze,
         strategy: Strategy::RunLoop,
+        crash: None,
         component: "the component",
         activity: 64,
         wall_ns: 1_700_000_000_123_456_789,
@@ -114,6 +121,24 @@ pub(crate) fn about<'a>(uuid: u8) -> About<'a> {
         },
     }
 }
+
+/// A record of a crash as bytes.
+pub(crate) fn crash_record(captured: &Captured, uuid: u8, crash: Crash<'_>, room: usize) -> Vec<u8> {
+    let mut bytes = vec![0; room];
+    let about = About { kind: Kind::Crash, strategy: Strategy::Signal, crash: Some(crash), ..about(uuid) };
+    let encoded = encode(&mut bytes, &about, &captured.snapshot.view(), &captured.images);
+    bytes.truncate(encoded.bytes);
+    bytes
+}
+
+pub(crate) const SEGMENTATION_FAULT: Crash<'static> = Crash {
+    signal: 11,
+    code: 1,
+    address: Some(0x1234),
+    sender: None,
+    name: "SIGSEGV",
+    code_name: "SEGV_MAPERR",
+};
 
 /// A record as bytes.
 pub(crate) fn record(captured: &Captured, uuid: u8, room: usize) -> Vec<u8> {

@@ -3,18 +3,26 @@
 
 mod detector;
 mod report;
+mod symbols;
 mod walk;
 
 pub use detector::detector;
 pub use report::report;
+pub use symbols::symbols;
 pub use walk::{cfi, compact, walk};
 
 /// A target: its name, which is also its corpus's folder, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 5] =
-    [("walk", walk), ("cfi", cfi), ("compact", compact), ("report", report), ("detector", detector)];
+pub const TARGETS: [Target; 6] = [
+    ("walk", walk),
+    ("cfi", cfi),
+    ("compact", compact),
+    ("report", report),
+    ("symbols", symbols),
+    ("detector", detector),
+];
 
 /// Takes values off the front of a fuzzer's bytes; zeros once they have ended.
 struct Source<'a>(&'a [u8]);

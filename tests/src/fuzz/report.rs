@@ -3,7 +3,7 @@
 use freezeframe_report::file::Size;
 use freezeframe_report::layout::{FIRST_SLOT, MAGIC, crc};
 use freezeframe_report::read::Report;
-use freezeframe_report::show::{TextOptions, list_line, to_json, write_text};
+use freezeframe_report::show::{TextOptions, list_line, to_json, write_apple, write_text};
 use std::path::PathBuf;
 
 /// The bytes are what stands in three slots behind a right superblock, if they do not bring one themselves.
@@ -13,6 +13,7 @@ pub fn report(bytes: &[u8]) {
     for record in &report.records {
         assert!(!record.complete || record.faults.is_empty() && record.dropped.is_some());
         write_text(&mut std::io::sink(), record, TextOptions::default()).expect("a sink takes everything");
+        write_apple(&mut std::io::sink(), record).expect("a sink takes everything");
         to_json(record).expect("every record can be written as JSON");
         list_line(record);
     }

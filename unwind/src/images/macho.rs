@@ -16,6 +16,12 @@ use freezeframe_arch::Architecture;
 const MAGIC: u32 = 0xfeed_facf;
 const CPU_X86_64: u32 = 0x0100_0007;
 const CPU_ARM64: u32 = 0x0100_000c;
+/// arm64e, whose return addresses are signed.
+const SUBTYPE_ARM64E: u32 = 2;
+/// x86_64h, for processors since Haswell.
+const SUBTYPE_X86_64H: u32 = 8;
+/// The rest of a subtype says what a processor must be able to.
+const SUBTYPE: u32 = 0x00ff_ffff;
 /// A file before it is linked: its sections have no addresses yet.
 const MH_OBJECT: u32 = 1;
 const MH_DYLIB_IN_CACHE: u32 = 1 << 31;
@@ -26,6 +32,7 @@ const VM_PROT_EXECUTE: u32 = 4;
 const HEADER: u64 = 32;
 const SEGMENT: u64 = 72;
 const SECTION: u64 = 80;
+const UUID: usize = 16;
 /// More than any linker writes: the bound on the work for a hostile file.
 const MAX_COMMAND_BYTES: u32 = 1 << 16;
 
@@ -49,13 +56,15 @@ pub(super) fn begins_at<M: Memory>(memory: &mut M, address: u64) -> bool {
 }
 
 /// Fills in the range, slide, code and tables of the image whose header lies at `load_address`, and returns its UUID.
-/// None if what is there is no Mach-O image.
+/// None if what is there is no Mach-O image, or if not all of it can be read: what is known by half is never asked again.
 pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Image) -> Option<BuildId> {
     let window = &mut Commands::new();
-    let Header { commands, flags } = header(&mut at(memory, window, load_address, HEADER), load_address)?;
+    let Header { commands, variant, flags } =
+        header(&mut at(memory, window, load_address, HEADER), load_address)?;
+    image.variant = variant;
     image.in_shared_cache = flags & MH_DYLIB_IN_CACHE != 0;
 
-    let text = find_text(memory, window, commands)?;
+    let text = find_text(memory, window, commands).ok()??;
     image.slide = load_address.wrapping_sub(text.start);
     let slid = |range: Range| {
         let start = range.start.wrapping_add(image.slide);
@@ -65,13 +74,14 @@ pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Ima
 
     let mut uuid = BuildId::NONE;
     let mut found = *image;
-    for_each_command(memory, window, commands, |memory, window, command| match command.kind {
+    let whole = for_each_command(memory, window, commands, |memory, window, command| match command.kind {
         LC_UUID => {
-            let out = uuid.bytes.get_mut(..16).unwrap_or(&mut []);
+            let out = uuid.bytes.get_mut(..UUID).unwrap_or(&mut []);
             uuid.length = memory.read(command.fields, out);
+            if uuid.length == UUID { Ok(()) } else { Err(CutShort) }
         }
         LC_SEGMENT_64 => {
-            let Ok(segment) = Segment::read(&mut command.cursor(memory, window)) else { return };
+            let segment = Segment::read(&mut command.cursor(memory, window))?;
             if segment.protection & VM_PROT_EXECUTE != 0 {
                 found.add_code(slid(segment.addresses));
             }
@@ -79,8 +89,7 @@ pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Ima
             for index in 0..sections {
                 let address =
                     command.start.saturating_add(SEGMENT.saturating_add(index.saturating_mul(SECTION)));
-                let section = section(&mut at(memory, window, address, SECTION));
-                let Ok((name, segment, addresses)) = section else { return };
+                let (name, segment, addresses) = section(&mut at(memory, window, address, SECTION))?;
                 let inside = text.start <= addresses.start && addresses.end <= text.end;
                 match name {
                     TEXT_SECTION if segment == TEXT && inside => found.text = slid(addresses),
@@ -89,9 +98,11 @@ pub(super) fn read<M: Memory>(memory: &mut M, load_address: u64, image: &mut Ima
                     _ => {}
                 }
             }
+            Ok(())
         }
-        _ => {}
+        _ => Ok(()),
     });
+    whole.ok()?;
     *image = found;
     Some(uuid)
 }
@@ -126,35 +137,42 @@ pub fn part_of_fat_file(file: &[u8], architecture: Architecture) -> Option<&[u8]
 struct Header {
     /// Where the load commands lie.
     commands: Range,
+    variant: bool,
     flags: u32,
 }
 
 fn header(header: &mut Cursor<'_>, load_address: u64) -> Option<Header> {
-    if header.u32().ok()? != MAGIC || !matches!(header.u32().ok()?, CPU_X86_64 | CPU_ARM64) {
-        return None;
-    }
     let mut word = || header.u32().ok();
-    let [_subtype, file_type, _count, size, flags] = [word()?, word()?, word()?, word()?, word()?];
-    if file_type == MH_OBJECT || size > MAX_COMMAND_BYTES {
+    let [magic, cpu, subtype, file_type, _count, size, flags] =
+        [word()?, word()?, word()?, word()?, word()?, word()?, word()?];
+    let variant = match cpu {
+        CPU_X86_64 => SUBTYPE_X86_64H,
+        CPU_ARM64 => SUBTYPE_ARM64E,
+        _ => return None,
+    };
+    if magic != MAGIC || file_type == MH_OBJECT || size > MAX_COMMAND_BYTES {
         return None;
     }
     let start = load_address.checked_add(HEADER)?;
     let commands = Range { start, end: start.checked_add(size.into())? };
-    Some(Header { commands, flags })
+    Some(Header { commands, variant: subtype & SUBTYPE == variant, flags })
 }
 
 /// The addresses that the segment with the header was linked at.
-fn find_text<M: Memory>(memory: &mut M, window: &mut Commands, commands: Range) -> Option<Range> {
+fn find_text<M: Memory>(
+    memory: &mut M,
+    window: &mut Commands,
+    commands: Range,
+) -> Result<Option<Range>, CutShort> {
     let mut text = None;
     for_each_command(memory, window, commands, |memory, window, command| {
-        if command.kind == LC_SEGMENT_64
-            && let Ok(segment) = Segment::read(&mut command.cursor(memory, window))
-            && segment.name == TEXT
-        {
-            text = text.or(Some(segment.addresses));
+        if command.kind == LC_SEGMENT_64 {
+            let segment = Segment::read(&mut command.cursor(memory, window))?;
+            text = text.or((segment.name == TEXT).then_some(segment.addresses));
         }
-    });
-    text
+        Ok(())
+    })?;
+    Ok(text)
 }
 
 #[derive(Clone, Copy)]
@@ -183,19 +201,20 @@ fn for_each_command<M: Memory>(
     memory: &mut M,
     window: &mut Commands,
     commands: Range,
-    mut visit: impl FnMut(&mut M, &mut Commands, &Command),
-) {
+    mut visit: impl FnMut(&mut M, &mut Commands, &Command) -> Result<(), CutShort>,
+) -> Result<(), CutShort> {
     let mut start = commands.start;
     while start < commands.end {
         let mut cursor = at(memory, window, start, 8);
-        let (Ok(kind), Ok(size)) = (cursor.u32(), cursor.u32()) else { return };
+        let (kind, size) = (cursor.u32()?, cursor.u32()?);
         let (fields, end) = (cursor.address(), start.saturating_add(size.into()));
         if size < 8 || end > commands.end {
-            return;
+            break;
         }
-        visit(memory, window, &Command { kind, start, fields, end });
+        visit(memory, window, &Command { kind, start, fields, end })?;
         start = end;
     }
+    Ok(())
 }
 
 struct Segment {

@@ -74,6 +74,8 @@ pub struct Image {
     /// Device and inode of the file, to tell a file from another at the same place.
     pub(super) file: (u64, u64),
     pub(super) generation: u32,
+    /// Whether it is made for a variant of its architecture, of Mach-O: arm64e, x86_64h.
+    pub variant: bool,
     /// Whether it lies in dyld's shared cache: there is no file then at its path.
     pub in_shared_cache: bool,
 }
@@ -92,6 +94,7 @@ impl Image {
         build_id: Span { start: 0, length: 0 },
         file: (0, 0),
         generation: 0,
+        variant: false,
         in_shared_cache: false,
     };
 

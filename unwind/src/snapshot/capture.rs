@@ -8,10 +8,11 @@ use super::{Held, ThreadCapture};
 use crate::images::ImageTable;
 use crate::init::pac_mask;
 use crate::memory::ProcessMemory;
-use crate::suspend::{Patience, Purpose, SuspendError, Suspender, Ways};
+use crate::suspend::{Patience, Purpose, Session, SuspendError, Suspender, Ways};
 use crate::sys;
 use crate::threads::{self, Listing, ThreadId, ThreadsError};
 use crate::walk::Depth;
+use freezeframe_arch::Registers;
 
 /// Whom to capture, how deep, and how long to wait.
 #[derive(Clone, Copy)]
@@ -100,17 +101,26 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         images: &ImageTable,
         options: &Options<'_>,
     ) -> Result<(), SnapshotError> {
-        let started_ns = sys::monotonic();
-        let pac = pac_mask();
-        let set = Set::OneByOne;
-        self.head = Head { threads: 0, frames: 0, dropped: 0, set, started_ns, ended_ns: started_ns, pac };
         // Before the session, so that it ends after it: on Mach it then gives rights back, and nobody may be held.
         let _listing = self.list(options)?;
-        let give_up = started_ns.saturating_add(options.all_within_ns);
+        self.take_listed(suspender.session(), images, options, None);
+        Ok(())
+    }
+
+    /// Captures the threads that were listed. `own` are the capturing thread's registers, if not those of this call.
+    pub(super) fn take_listed(
+        &mut self,
+        session: Result<Session, SuspendError>,
+        images: &ImageTable,
+        options: &Options<'_>,
+        own: Option<&Registers>,
+    ) {
+        let give_up = sys::monotonic().saturating_add(options.all_within_ns);
+        let pac = self.head.pac;
         let time_left = || give_up.saturating_sub(sys::monotonic());
         let ground = Ground { images, pac, tables: ProcessMemory::new(), context: &mut self.context };
         let walks = Walks { ground, memory: ProcessMemory::new(), stack: &mut self.stack };
-        let mut taker = Taker::begin(suspender, walks, &mut self.hall, options);
+        let mut taker = Taker::begin(session, own, walks, &mut self.hall, options);
         let mut frames = Frames { all: &mut self.frames, used: 0 };
 
         // The first thread does not wait for what is asked about the others. Where stopping a thread changes what there
@@ -159,11 +169,14 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             learn_facts(Some(threads));
         }
         self.head.ended_ns = sys::monotonic();
-        Ok(())
     }
 
-    /// Lists who is to be captured: the first, the main thread, then the others in the kernel's order.
-    fn list(&mut self, options: &Options<'_>) -> Result<Listing, SnapshotError> {
+    /// Forgets the earlier content, and lists who is to be captured: the first, the main thread, then the others in the
+    /// kernel's order.
+    pub(super) fn list(&mut self, options: &Options<'_>) -> Result<Listing, SnapshotError> {
+        let started_ns = sys::monotonic();
+        let (set, pac) = (Set::OneByOne, pac_mask());
+        self.head = Head { threads: 0, frames: 0, dropped: 0, set, started_ns, ended_ns: started_ns, pac };
         let listing = Listing::take(&mut self.ids).map_err(SnapshotError::Threads)?;
         self.head.dropped = listing.count().saturating_sub(THREADS);
         let ids = self.ids.get(..listing.count().min(THREADS)).unwrap_or(&[]);

@@ -2,6 +2,8 @@
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 mod capture;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod crash;
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 mod frames;
 mod storage;

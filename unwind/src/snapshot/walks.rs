@@ -129,9 +129,18 @@ impl Walks<'_> {
         Ok(reach)
     }
 
-    /// The capturing thread itself, from here on outward.
-    pub(super) fn take_own(&mut self, thread: &mut ThreadCapture, share: &mut Share<'_>) {
-        let registers = freezeframe_arch::capture();
+    /// The capturing thread itself, from here on outward, or from where it was interrupted.
+    pub(super) fn take_own(
+        &mut self,
+        interrupted: Option<&Registers>,
+        thread: &mut ThreadCapture,
+        share: &mut Share<'_>,
+    ) {
+        // Here, not in a closure, whose frame would be gone.
+        let registers = match interrupted {
+            Some(registers) => *registers,
+            None => freezeframe_arch::capture(),
+        };
         let bounds = self.ground.bounds(&registers);
         let mut copy = StackCopy::new(self.stack);
         copy_stack(&mut copy, &mut self.memory, bounds);

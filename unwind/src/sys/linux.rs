@@ -212,7 +212,8 @@ pub(crate) fn futex_wait_until(
         tv_nsec: (deadline % 1_000_000_000) as libc::c_long,
     };
     let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
-    let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
+    // FUTEX_BITSET_MATCH_ANY, which `libc` does not name for Android.
+    let any = u32::MAX as usize;
     // SAFETY: the word outlives the call; the kernel reads the word and the time.
     unsafe {
         let arguments =
@@ -220,6 +221,12 @@ pub(crate) fn futex_wait_until(
         syscall(libc::SYS_futex, arguments)
     }
     .map(drop)
+}
+
+/// Sleeps for so many nanoseconds, or less if a signal comes.
+pub(crate) fn sleep(ns: u64) {
+    let nobody_wakes = core::sync::atomic::AtomicU32::new(0);
+    let _ = futex_wait_until(&nobody_wakes, 0, monotonic().saturating_add(ns));
 }
 
 /// Wakes every thread that sleeps on `word`.

@@ -4,6 +4,7 @@ use super::{RunState, ThreadFacts, ThreadId, ThreadName};
 use crate::sys;
 use mach2::kern_return::{KERN_SUCCESS, kern_return_t};
 use mach2::mach_types::thread_act_t;
+use mach2::port::MACH_PORT_NULL;
 
 /// Why the threads could not be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl core::error::Error for ThreadsError {}
 /// Whether stopping a thread changes what there is to say of it.
 pub(crate) const STOPPING_DISTURBS: bool = false;
 
-/// The calling thread.
+/// The calling thread. Zero, which is no thread's id, if the kernel has no port left to tell it by.
 ///
 /// # Signal safety
 /// Safe: `mach_thread_self` and `mach_port_deallocate`.
@@ -28,7 +29,9 @@ pub fn current() -> ThreadId {
     // SAFETY: no arguments.
     let port = unsafe { mach2::mach_init::mach_thread_self() };
     // The thread keeps a right to its own port, and so its name.
-    sys::release_port(port);
+    if port != MACH_PORT_NULL {
+        sys::release_port(port);
+    }
     ThreadId(port as i32)
 }
 

@@ -8,7 +8,7 @@
 
 use crate::images::{Image, Range};
 use crate::memory::Memory;
-use crate::rule::{FrameAddress, Rule, SavedRule};
+use crate::rule::{FrameAddress, Row, Rule, SavedRule};
 use crate::tables::cfi::{RowContext, TableError, Tables};
 use crate::tables::compact::{CompactError, CompactTable, Function, Unwinding};
 use crate::tables::prologue::{Found, Position, look_ahead};
@@ -63,21 +63,41 @@ impl Site<'_> {
         }
     }
 
-    /// Call frame information describes prologues, but mostly no epilogues.
+    /// Call frame information describes prologues, if it was made for every instruction, but mostly no epilogues.
     fn by_fde<M: Memory>(&self, memory: &mut M, function: &Function, fde: u32, rows: &mut RowContext) -> Way {
         if let Found::Epilogue(rule) = self.ahead(memory, function.code, None) {
             return Way::Rule(Rule::Saved(rule));
         }
-        let (architecture, pc) = (self.architecture, self.address.lookup());
-        let Some(section) = self.image.eh_frame.if_any() else { return Way::Unknown };
+        let pc = self.address.lookup();
+        let Some(code) = self.row(memory, fde, pc, rows) else { return Way::Unknown };
+        // Made for calls only, as Apple's compilers do it, the first row stands for all of the prologue, though it is right at
+        // its beginning only: what comes after it is what the frame will be.
+        let in_first = code.start == function.code.start && pc > code.start && code.end < function.code.end;
+        if self.architecture == Architecture::X86_64 || self.is_call() || !in_first {
+            return Way::Row;
+        }
+        if self.row(memory, fde, code.end, rows).is_some()
+            && let Some(Rule::Saved(body)) = Rule::from_row(rows.latest())
+            && let Found::Prologue(now) = self.ahead(memory, function.code, Some(&body))
+        {
+            return Way::Rule(Rule::Saved(now));
+        }
+        self.row(memory, fde, pc, rows).map_or(Way::Unknown, |_| Way::Row)
+    }
+
+    /// Finds the row of `pc`, and returns for which code it stands.
+    fn row<M: Memory>(&self, memory: &mut M, fde: u32, pc: u64, rows: &mut RowContext) -> Option<Range> {
+        let section = self.image.eh_frame.if_any()?;
         let tables = Tables { eh_frame: Some(section), ..Tables::new(self.image.range) };
         let place = section.start.saturating_add(fde.into());
-        let row = match tables.row_at(memory, architecture, place, pc, rows) {
+        let row = match tables.row_at(memory, self.architecture, place, pc, rows) {
             // The place has 24 bits, and the section can be larger.
-            Err(TableError::NotFde(_) | TableError::NoEntry(_)) => tables.row(memory, architecture, pc, rows),
+            Err(TableError::NotFde(_) | TableError::NoEntry(_)) => {
+                tables.row(memory, self.architecture, pc, rows)
+            }
             row => row,
         };
-        if row.is_ok() { Way::Row } else { Way::Unknown }
+        row.ok().map(Row::range)
     }
 
     /// No table knows this code.
@@ -88,9 +108,13 @@ impl Site<'_> {
         }
     }
 
+    fn is_call(&self) -> bool {
+        matches!(self.address, FrameAddress::ReturnAddress(_))
+    }
+
     /// What the instructions ahead say of a thread that stands here. A frame that has called another is complete.
     fn ahead<M: Memory>(&self, memory: &mut M, function: Range, body: Option<&SavedRule>) -> Found {
-        if matches!(self.address, FrameAddress::ReturnAddress(_)) {
+        if self.is_call() {
             return Found::Body;
         }
         look_ahead(memory, self.architecture, &Position { pc: self.address.raw(), function, body })

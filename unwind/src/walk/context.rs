@@ -130,7 +130,9 @@ impl<T: Memory> Finder<'_, T> {
                     rules.insert(architecture, address, rule);
                     return Ok(Found::Rule(rule));
                 }
-                compact::Way::Unknown => return Ok(Found::Rule(Rule::FramePointer)),
+                compact::Way::Unknown => {
+                    return Ok(without_tables::look_up(&mut memory, architecture, address));
+                }
                 compact::Way::Row => {}
             }
             return Ok(by_row(rules, rows.latest(), address));

@@ -47,7 +47,8 @@ pub struct Walker<'a, T> {
     pub(super) registers: WalkRegisters,
     /// The frame that the walk has come to, stripped; its caller is next.
     pub(super) address: FrameAddress,
-    started: bool,
+    /// Where the thread stands, raw, until that was told.
+    first: Option<FrameAddress>,
     ended: Option<StopReason>,
     lacked_register: bool,
     pub(super) steps_left: u32,
@@ -79,8 +80,8 @@ impl<'a, T: Memory> Walker<'a, T> {
             pac,
             high: bounds.high,
             registers: WalkRegisters::new(registers, KnownRegisters::ALL),
-            address: FrameAddress::InstructionPointer(registers.pc()),
-            started: false,
+            address: FrameAddress::InstructionPointer(pac.strip(registers.pc())),
+            first: Some(FrameAddress::InstructionPointer(registers.pc())),
             ended: None,
             lacked_register: false,
             steps_left: STEPS,
@@ -246,7 +247,11 @@ impl<'a, T: Memory> Walker<'a, T> {
     fn leave_if_called<M: Memory>(&mut self, memory: &mut M, rule: &SavedRule) -> Option<u64> {
         let mut registers = self.registers.clone();
         let pc = registers.apply_saved(memory, rule).ok()?;
-        let called = registers.architecture() != Architecture::X86_64 || self.finder.follows_call(pc);
+        let called = match registers.architecture() {
+            Architecture::X86_64 => self.finder.follows_call(pc),
+            // Where the thread stands: a call has just returned there.
+            Architecture::Arm64 => rule.return_place != 0 || self.pac.strip(pc) != self.address.raw(),
+        };
         if registers.sp() > self.high || !self.is_caller(pc) || !called {
             return None;
         }
@@ -315,9 +320,8 @@ impl<T: Memory> Walk for Walker<'_, T> {
 
     #[inline]
     fn next<M: Memory>(&mut self, memory: &mut M) -> Result<Frame, StopReason> {
-        if !self.started {
-            self.started = true;
-            return Ok(Frame { address: self.address, sp: self.registers.sp(), trust: Trust::Context });
+        if let Some(address) = self.first.take() {
+            return Ok(Frame { address, sp: self.registers.sp(), trust: Trust::Context });
         }
         if let Some(stop) = self.ended {
             return Err(stop);

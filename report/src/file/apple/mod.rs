@@ -67,3 +67,29 @@ pub(super) fn sync(map: &memmap2::MmapRaw, file: impl AsFd) -> std::io::Result<(
     let _ = rustix::fs::fcntl_fullfsync(file);
     Ok(())
 }
+
+#[cfg(all(test, target_os = "macos"))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn space_is_taken_before_a_byte_is_written() {
+        let path = std::env::temp_dir().join(format!("freezeframe-space-{}", std::process::id()));
+        let file = std::fs::File::create_new(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let file = OwnedFd::from(file);
+        allocate(&file, 1 << 20).unwrap();
+        let file = std::fs::File::from(file);
+        assert!(file.metadata().unwrap().blocks() * 512 >= 1 << 20, "taken");
+        assert_eq!(file.metadata().unwrap().len(), 0, "and still empty");
+    }
+
+    #[test]
+    fn more_than_the_disk_has_is_refused() {
+        let path = std::env::temp_dir().join(format!("freezeframe-no-space-{}", std::process::id()));
+        let file = std::fs::File::create_new(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(allocate(&OwnedFd::from(file), 1 << 55).is_err());
+    }
+}

@@ -13,7 +13,9 @@ const MAX_NAME: u64 = 1 << 16;
 /// How many names for one place are looked at to find the best.
 const MAX_ALIASES: usize = 16;
 /// How labels begin that assemblers and compilers make, and what is no name at all.
-const LABELS: [&[u8]; 4] = [b"ltmp", b"l_", b"L", b"\0"];
+const LABELS: [&[u8]; 5] = [b"ltmp", b"l_", b"L", b"\0", b"<red"];
+/// What stands in the shared cache instead of the names of local functions.
+const REDACTED: &[u8] = b"<redacted>";
 /// Tables are read in pieces of this size, so that no more is allocated than is there.
 const PIECE: usize = 1 << 16;
 
@@ -61,13 +63,6 @@ pub struct Function {
     name: Option<u32>,
 }
 
-impl Function {
-    /// Whether it has a name.
-    pub const fn is_named(&self) -> bool {
-        self.name.is_some()
-    }
-}
-
 impl FunctionIndex {
     /// Reads the image whose header lies at `address` of `memory`. None if there is no linked Mach-O image for 64 bits;
     /// tables that are not there, or are cut off, give an index without what they would have said.
@@ -104,10 +99,10 @@ impl FunctionIndex {
     }
 
     /// A function's name as it stands in the symbol table, from the memory that the index was read from; none if it has
-    /// none. What is not UTF-8 is replaced.
+    /// none, or if it was taken out. What is not UTF-8 is replaced.
     pub fn name<M: Memory>(&self, memory: &mut M, function: &Function) -> Option<String> {
         let name = read_string(memory, self.strings, function.name?)?;
-        (!name.is_empty()).then(|| String::from_utf8_lossy(&name).into_owned())
+        (!name.is_empty() && name != REDACTED).then(|| String::from_utf8_lossy(&name).into_owned())
     }
 }
 
@@ -287,6 +282,17 @@ mod tests {
         assert_eq!(best_of(&[(40, true), (24, true), (7, true)]), 7, "neither beyond the strings nor empty");
     }
 
+    #[test]
+    fn a_name_that_was_taken_out_is_none() {
+        let bytes = b"\0<redacted>\0_redacted>\0";
+        let (mut memory, mut index) = (SliceMemory::new(0, bytes), index(&[], &[]));
+        index.strings.size = bytes.len() as u64;
+        let mut name = |name| index.name(&mut memory, &Function { start: 16, name: Some(name) });
+        assert_eq!((name(1), name(0), name(12).as_deref()), (None, None, Some("_redacted>")));
+        let aliases = [1, 12].map(|name| (Symbol { start: 16, name }, true));
+        assert_eq!(best(&mut memory, index.strings, &aliases).unwrap().name, 12);
+    }
+
     fn index(starts: &[u32], symbols: &[u32]) -> FunctionIndex {
         let symbols = symbols.iter().map(|start| Symbol { start: *start, name: *start }).collect();
         let code = vec![16..64, 80..96];
@@ -296,7 +302,7 @@ mod tests {
     #[test]
     fn a_name_reaches_no_further_than_its_function_and_its_section() {
         let index = index(&[16, 32, 48], &[16, 24, 48]);
-        let find = |offset| index.find(offset).map(|function| (function.start, function.is_named()));
+        let find = |offset| index.find(offset).map(|function| (function.start, function.name.is_some()));
         assert_eq!((find(15), find(16), find(23)), (None, Some((16, true)), Some((16, true))));
         assert_eq!(find(24), Some((24, true)), "a name inside of a function");
         assert_eq!((find(32), find(47)), (Some((32, false)), Some((32, false))), "a function without a name");

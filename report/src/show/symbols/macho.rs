@@ -108,3 +108,41 @@ fn read_loaded(images: &ImageTable, uuid: &str) -> Option<FunctionIndex> {
     let start = images.images().iter().find(same)?.range.start;
     FunctionIndex::read(&mut ProcessMemory::new(), start, Placement::Loaded)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freezeframe_arch::Architecture;
+    use freezeframe_unwind::images::part_of_fat_file;
+
+    /// What the table below does not find, since no loader has loaded it.
+    const FILE: &[u8] = include_bytes!("../../../tests/data/functions.dylib");
+
+    #[test]
+    fn an_image_of_this_process_is_found_by_its_uuid_and_read_where_it_lies() {
+        // The segments of this file lie in it as they do in memory.
+        let image = part_of_fat_file(FILE, Architecture::Arm64).unwrap().to_vec();
+        let start = image.as_ptr() as u64;
+        let mut images = Box::new(ImageTable::new());
+        images.add(&mut ProcessMemory::new(), start, b"/usr/lib/of_the_shared_cache.dylib").unwrap();
+        let mut loaded = Loaded { images: Some(images), fresh: true, indexes: HashMap::new() };
+        let uuid = "4c4c447255553144a19a29fa288c2179";
+        let (function, name) = loaded.find(uuid, 0x530).unwrap();
+        assert_eq!((function.start, name.as_str()), (0x524, "_exported"));
+        assert_eq!(loaded.find(uuid, 0x4000), None);
+        assert_eq!(loaded.find("4c4c447255553144a19a29fa288c2178", 0x530), None);
+        assert_eq!(loaded.indexes.len(), 2, "what is not there is not looked for again");
+        // The image is gone from the table of this process as it is now.
+        loaded.look_again();
+        assert_eq!(loaded.find(uuid, 0x530), None);
+        drop(image);
+    }
+
+    #[test]
+    fn a_fat_file_has_its_parts_and_another_is_one_part() {
+        assert_eq!(parts(FILE), [0x1000..0x1000 + 17004, 0x8000..0x8000 + 50480]);
+        assert_eq!(parts(b"thin").first(), Some(&(0..4)));
+        let endless = [&FILE[..4], &[0xff; 4], &[0; 100]].concat();
+        assert_eq!(parts(&endless).first(), Some(&(0..108)), "more parts than the file has room for");
+    }
+}

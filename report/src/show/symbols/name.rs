@@ -96,6 +96,17 @@ mod tests {
         assert_eq!(readable_of(30), nested(30));
     }
 
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        /// Letters that mangled names are made of.
+        #[test]
+        fn any_name_is_made_readable_or_stays(name in "_(ZN|Z|R)[SIEN0-9CvtTKPRFJXLs_a-d]{0,200}") {
+            proptest::prop_assert!(readable(&name).len() <= MAX_READABLE);
+            proptest::prop_assert!(!readable_mach_o(&["_", &name].concat()).is_empty());
+        }
+    }
+
     fn base_36(number: usize) -> String {
         let digit = |n: usize| char::from_digit(n as u32, 36).unwrap_or('0').to_ascii_uppercase();
         if number < 36 {

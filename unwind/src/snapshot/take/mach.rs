@@ -6,7 +6,7 @@ use crate::snapshot::capture::Options;
 use crate::snapshot::frames::{Frames, Share};
 use crate::snapshot::walks::{Hold, Holder, Walks};
 use crate::snapshot::{Held, Set, ThreadCapture};
-use crate::suspend::{Patience, Release, Session, SuspendError, Suspended, Suspender};
+use crate::suspend::{Patience, Release, Session, SuspendError, Suspended};
 use crate::threads::{self, ThreadId};
 use freezeframe_arch::Registers;
 
@@ -14,17 +14,20 @@ use freezeframe_arch::Registers;
 pub(in super::super) struct Taker<'a> {
     walks: Walks<'a>,
     session: Result<Session, SuspendError>,
+    /// The capturing thread's registers, if not those of the call that takes it.
+    own: Option<&'a Registers>,
     me: ThreadId,
 }
 
 impl<'a> Taker<'a> {
     pub(in super::super) fn begin<const THREADS: usize, const ARENA: usize>(
-        suspender: &Suspender,
+        session: Result<Session, SuspendError>,
+        own: Option<&'a Registers>,
         walks: Walks<'a>,
         _hall: &'a mut Hall<THREADS, ARENA>,
         _options: &'a Options<'a>,
     ) -> Self {
-        Self { walks, session: suspender.session(), me: threads::current() }
+        Self { walks, session, own, me: threads::current() }
     }
 
     /// Threads are held one at a time.
@@ -46,7 +49,7 @@ impl<'a> Taker<'a> {
         still: &dyn Fn() -> bool,
     ) {
         if thread.thread == self.me {
-            return self.walks.take_own(thread, share);
+            return self.walks.take_own(self.own, thread, share);
         }
         let taken = match &mut self.session {
             Ok(session) => {

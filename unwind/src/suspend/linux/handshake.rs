@@ -107,6 +107,29 @@ impl Suspender {
         let mask = sys::signal_mask(libc::SIG_BLOCK, sys::signal_set(signal::number()));
         Ok(Session { shared: self.shared, me, mask, _not_send: PhantomData })
     }
+
+    /// Gives up the session of the calling thread, if it has one that it will never end: a signal handler has found it to
+    /// have crashed in it. A thread that it held goes on.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn give_up_own_session(&self) {
+        let (me, owner) = (sys::gettid(), &self.shared.owner);
+        if owner.load(Ordering::Acquire) != me {
+            return;
+        }
+        let _ = self.shared.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            let to = match word & state::MASK {
+                state::PARKED => state::RELEASED,
+                state::REQUEST => state::IDLE,
+                state::FILLING => state::ABANDONED,
+                _ => return None,
+            };
+            Some(word & !state::MASK | to)
+        });
+        sys::futex_wake_all(&self.shared.word);
+        owner.store(0, Ordering::Release);
+    }
 }
 
 /// A capturer's session, bound to its thread.

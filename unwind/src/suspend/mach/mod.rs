@@ -39,12 +39,16 @@ impl Suspender {
     ///
     /// # Errors
     /// [`Busy`](SuspendError::Busy): another thread's session goes on. A session whose thread has ended, or that a fork
-    /// has left behind, is taken over.
+    /// has left behind, is taken over. [`Refused`](SuspendError::Refused): the kernel does not say which thread this is.
     ///
     /// # Signal safety
     /// Safe; it tries the lock and does not wait for it.
     pub fn session(&self) -> Result<Session, SuspendError> {
         let me = threads::current();
+        // One that does not know itself would stop itself, for good.
+        if me == ThreadId(0) {
+            return Err(SuspendError::Refused);
+        }
         let process = sys::getpid();
         let owner = u64::from(process as u32) << 32 | u64::from(me.0 as u32);
         if let Err(other) = OWNER.compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed) {

@@ -89,8 +89,18 @@ pub(crate) fn wait_for(pid: i32, options: i32) -> Result<Option<i32>, Errno> {
     waited.map(|waited| (waited != 0).then_some(status))
 }
 
-/// `ptrace` with a request that takes numbers only.
-pub(crate) fn trace(request: libc::c_uint, tid: i32, data: usize) -> Result<(), Errno> {
+/// Requests of `ptrace` that take numbers only, by the kernel's numbers: for Android `libc` does not name all of them.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub(crate) enum Trace {
+    Continue = 7,
+    Detach = 17,
+    Seize = 0x4206,
+    Interrupt = 0x4207,
+}
+
+/// `ptrace`.
+pub(crate) fn trace(request: Trace, tid: i32, data: usize) -> Result<(), Errno> {
     // SAFETY: the requests used here take no pointers.
     unsafe { syscall(libc::SYS_ptrace, [request as usize, tid as usize, 0, data, 0, 0]) }.map(drop)
 }
@@ -159,7 +169,8 @@ pub(crate) fn shared_futex_wait_until(word: &AtomicU32, expected: u32, deadline:
         tv_sec: (deadline / 1_000_000_000) as libc::time_t,
         tv_nsec: (deadline % 1_000_000_000) as libc::c_long,
     };
-    let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
+    // FUTEX_BITSET_MATCH_ANY, which `libc` does not name for Android.
+    let any = u32::MAX as usize;
     // SAFETY: the word outlives the call; the kernel reads the word and the time.
     let _ = unsafe {
         let (word, time) = (word.as_ptr() as usize, &raw const time as usize);

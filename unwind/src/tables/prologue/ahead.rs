@@ -300,6 +300,13 @@ impl Ahead {
         stores.is_some_and(|[first, _]| first.is_some())
     }
 
+    /// Whether a register is first stored so many bytes from where the stack pointer is at the start.
+    pub(super) fn stores_on_stack(&self, register: u16, offset: i64) -> bool {
+        let stores = self.index(register).and_then(|index| self.stores.get(index));
+        let first = stores.and_then(|[first, _]| *first);
+        first.is_some_and(|first| first.to == Slot { base: Base::Stack, offset })
+    }
+
     fn store(&mut self, register: u16, slot: Slot) {
         let new = Some(Store { to: slot, loaded: self.load_of(register) });
         let index = self.index(register);

@@ -245,19 +245,29 @@ pub(super) fn is_behind_frame<M: Memory>(memory: &mut M, at: u64) -> bool {
     }
 }
 
-/// A function without a frame pointer that has not made all of its room on the stack yet.
+/// A function without a frame pointer that has not made all of its room on the stack yet, or not saved everything there.
 pub(super) fn before_lowering(ahead: &Ahead, position: &Position<'_>) -> Option<SavedRule> {
     let body = position.body.filter(|body| body.cfa_register == SP && !ahead.left)?;
     let lowered = ahead.lowerings().iter().fold(0i64, |sum, lowering| match lowering {
         Lowering::By(by) => sum.saturating_add(*by),
         Lowering::Push(_) => sum.saturating_add(8),
     });
-    let now = i64::from(body.cfa_offset).checked_sub(lowered).filter(|now| lowered > 0 && *now >= 0)?;
+    let now = i64::from(body.cfa_offset).checked_sub(lowered).filter(|now| *now >= 0)?;
     let mut rule = SavedRule::new(Trust::Compact, SP, now.try_into().ok()?);
+    let is_to_be_saved = |register: u16, place: u16| {
+        let slot = now.wrapping_sub(i64::from(place).wrapping_mul(8));
+        place != 0 && ahead.stores_on_stack(register, slot)
+    };
+    let mut incomplete = lowered > 0 || is_to_be_saved(LR, body.return_place);
+    if !is_to_be_saved(LR, body.return_place) {
+        rule.return_place = body.return_place;
+    }
     for (register, place) in followed(Architecture::Arm64).iter().zip(&body.places) {
-        if !ahead.stores(*register) {
+        if is_to_be_saved(*register, *place) {
+            incomplete = true;
+        } else {
             rule.save(Architecture::Arm64, *register, *place);
         }
     }
-    Some(rule)
+    incomplete.then_some(rule)
 }

@@ -286,6 +286,11 @@ fn an_arm64_leaf_returns_by_its_link_register_and_signatures_are_stripped() {
     let addresses: Vec<u64> = frames.iter().map(|(address, _)| *address).collect();
     assert_eq!(addresses, [at(0x1010), registers.x[30], signed], "raw, as they were found");
     assert_eq!(stop, StopReason::EndOfStack);
+    // Mach signs where a thread of arm64e stands, too.
+    let signed_pc = RegistersArm64 { pc: at(0x1010) | 0x0033 << 48, ..registers };
+    let (same, stop) = walk(Registers::Arm64(signed_pc), &image, &[0, signed, 0, 0], pac);
+    assert_eq!(same[0], (signed_pc.pc, Trust::Context));
+    assert_eq!((&same[1..], stop), (&frames[1..], StopReason::EndOfStack));
     // A link register that is the function's own address again would never end.
     registers.x[30] = at(0x1011);
     let (frames, stop) = walk(Registers::Arm64(registers), &image, &[0; 4], pac);

@@ -11,8 +11,9 @@ use crate::snapshot::{Held, Set, ThreadCapture};
 use crate::suspend::linux::{
     Helped, Request, Room, Seat, SeatState, System, has_room_for_signal, hold_together, order,
 };
-use crate::suspend::{Patience, Purpose, Session, SuspendError, Suspender, Way, exempt};
+use crate::suspend::{Patience, Purpose, Session, SuspendError, Way, exempt};
 use crate::threads::{self, RunState, ThreadId};
+use freezeframe_arch::Registers;
 use holds::{Look, Stop};
 use seats::{held_together, learn, walk_seat, why_nobody, why_not};
 
@@ -37,6 +38,8 @@ impl<const THREADS: usize, const ARENA: usize> Hall<THREADS, ARENA> {
 pub(in super::super) struct Taker<'a> {
     walks: Walks<'a>,
     session: Result<Session, SuspendError>,
+    /// The capturing thread's registers, if not those of the call that takes it.
+    own: Option<&'a Registers>,
     seats: &'a mut [Seat],
     arena: &'a mut [u8],
     options: &'a Options<'a>,
@@ -50,14 +53,16 @@ pub(in super::super) struct Taker<'a> {
 
 impl<'a> Taker<'a> {
     pub(in super::super) fn begin<const THREADS: usize, const ARENA: usize>(
-        suspender: &Suspender,
+        session: Result<Session, SuspendError>,
+        own: Option<&'a Registers>,
         walks: Walks<'a>,
         hall: &'a mut Hall<THREADS, ARENA>,
         options: &'a Options<'a>,
     ) -> Self {
         Self {
             walks,
-            session: suspender.session(),
+            session,
+            own,
             seats: &mut hall.seats,
             arena: &mut hall.arena,
             options,
@@ -144,7 +149,7 @@ impl<'a> Taker<'a> {
         still: &dyn Fn() -> bool,
     ) {
         if thread.thread == self.me {
-            return self.walks.take_own(thread, share);
+            return self.walks.take_own(self.own, thread, share);
         }
         if exempt::contains(thread.thread) {
             thread.held = Held::Not(SuspendError::Exempt);

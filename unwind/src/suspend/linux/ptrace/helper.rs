@@ -174,8 +174,7 @@ fn seize(seat: &mut Seat) {
     let tid = seat.thread.0;
     // Before it can stop, so that it is not held for longer than is said.
     seat.held.start = sys::monotonic();
-    let told =
-        sys::trace(libc::PTRACE_SEIZE, tid, 0).and_then(|()| sys::trace(libc::PTRACE_INTERRUPT, tid, 0));
+    let told = sys::trace(sys::Trace::Seize, tid, 0).and_then(|()| sys::trace(sys::Trace::Interrupt, tid, 0));
     seat.state = match told {
         Ok(()) => SeatState::Interrupted,
         Err(Errno(libc::ESRCH)) => SeatState::Gone,
@@ -191,7 +190,7 @@ fn ask(seat: &mut Seat) {
         Ok(Some(Stop::Held)) => seat.state = SeatState::Held,
         // It takes its signal, and stops after that.
         Ok(Some(Stop::Signal(signal))) => {
-            let _ = sys::trace(libc::PTRACE_CONT, tid, signal as usize);
+            let _ = sys::trace(sys::Trace::Continue, tid, signal as usize);
         }
         Ok(Some(Stop::Ended)) | Err(_) => seat.state = SeatState::Gone,
     }
@@ -238,7 +237,7 @@ fn registers_of(thread: ThreadId) -> Option<Registers> {
 fn release_all(room: &mut Room<'_>) {
     for seat in room.seats.iter_mut().take(room.taken) {
         if matches!(seat.state, SeatState::Held | SeatState::Read) {
-            let _ = sys::trace(libc::PTRACE_DETACH, seat.thread.0, 0);
+            let _ = sys::trace(sys::Trace::Detach, seat.thread.0, 0);
             seat.held.end = sys::monotonic();
         }
     }
