@@ -324,7 +324,7 @@ fn capture(suspender: &Suspender, crowd: &Crowd, state: State, purpose: Purpose)
         let (thread, frames) = &lost[0];
         let shown: Vec<u64> = frames.iter().map(|frame| frame.address.lookup()).collect();
         assert!(
-            begun.elapsed() < Duration::from_secs(30),
+            begun.elapsed() < Duration::from_secs(120),
             "{}: {} of {} are not in {function:#x}: {thread:?} {shown:#x?}",
             state.name,
             lost.len(),
