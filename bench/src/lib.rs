@@ -14,6 +14,7 @@ mod ladder;
 mod machine;
 mod measure;
 mod posted;
+mod suspend;
 mod table;
 mod unwind;
 mod walk;
@@ -34,6 +35,11 @@ struct Benchmark {
 
 const BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "beacon", about: "a transition's cost on the watched thread", run: beacon::run },
+    Benchmark {
+        name: "suspend",
+        about: "how long threads stand still while they are captured",
+        run: suspend::run,
+    },
     Benchmark {
         name: "unwind",
         about: "a walk of the same by unwind tables, rules cached and not",

@@ -74,18 +74,18 @@ impl fmt::Display for Table {
 
         writeln!(f, "{}\n", self.about)?;
         let (heading, unit) = (frames("frames"), format!("ns a {}", self.unit));
-        writeln!(f, "  {unit:width$}{heading}{:>10}{:>10}{:>9}", "best", "median", "ratio")?;
+        writeln!(f, "  {unit:width$}{heading}{:>14}{:>14}{:>9}", "best", "median", "ratio")?;
         for Row { name, frames: seen, cost, ratio } in &self.rows {
             let seen = frames(&seen.map(|seen| seen.to_string()).unwrap_or_default());
             let (best, median) = (cost.best_ns, cost.median_ns);
-            writeln!(f, "  {name:width$}{seen}{best:>10.2}{median:>10.2}{ratio:>9.2}")?;
+            writeln!(f, "  {name:width$}{seen}{best:>14.2}{median:>14.2}{ratio:>9.2}")?;
         }
         writeln!(f)?;
         let (heading, skip) = ("target", frames(""));
-        writeln!(f, "  {heading:width$}{skip}{:>10}", "measured")?;
+        writeln!(f, "  {heading:width$}{skip}{:>14}", "measured")?;
         for Target { what, measured, met } in &self.targets {
             let met = if *met { "met" } else { "NOT MET" };
-            writeln!(f, "  {what:width$}{skip}{measured:>10.2}{met:>10}")?;
+            writeln!(f, "  {what:width$}{skip}{measured:>14.2}{met:>10}")?;
         }
         self.notes.iter().try_for_each(|note| write!(f, "\n  {note}"))
     }

@@ -141,4 +141,5 @@ fn at_every_instruction_the_walk_is_the_shadow_call_stack() {
         assert!(total.compared > 10_000, "little was compared");
     }
     assert_eq!(total.mismatches, 0);
+    assert_eq!(total.by_two_registers[1], 0, "what claims to be whole is right");
 }

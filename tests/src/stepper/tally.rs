@@ -64,6 +64,9 @@ pub struct Tally {
     pub mismatches: u64,
     /// Walks by frame pointers that are right to the end, and those whose first caller is right.
     pub by_frame_pointers: [u64; 2],
+    /// Walks from the stack pointer and the program counter alone that claim to be whole, and those of them that are not
+    /// right.
+    pub by_two_registers: [u64; 2],
     /// Return addresses that the program had overwritten.
     pub rewritten: u64,
     /// Returns to another address than the one that was pushed.
@@ -98,6 +101,8 @@ impl Tally {
         self.mismatches += other.mismatches;
         self.by_frame_pointers[0] += other.by_frame_pointers[0];
         self.by_frame_pointers[1] += other.by_frame_pointers[1];
+        self.by_two_registers[0] += other.by_two_registers[0];
+        self.by_two_registers[1] += other.by_two_registers[1];
         self.rewritten += other.rewritten;
         self.odd_returns += other.odd_returns;
         self.signals += other.signals;
@@ -134,6 +139,8 @@ impl fmt::Display for Tally {
             share(whole),
             share(first)
         )?;
+        let [claimed, wrong] = self.by_two_registers;
+        write!(f, "; from two registers {:.1} % are whole, {wrong} of them wrong", share(claimed))?;
         if self.odd_returns > 0 || self.rewritten > 0 {
             let Self { rewritten, odd_returns, .. } = self;
             write!(f, "; {rewritten} return addresses overwritten, {odd_returns} returns elsewhere")?;

@@ -2,8 +2,8 @@
 
 use super::exceptions::{PATIENCE, Pending, REALIGNED};
 use super::{Child, Images, ImagesMemory, Instruction, Kind, Mismatch, Shadow, Stop, StoppedMemory, Tally};
-use freezeframe_arch::{PacMask, Registers, RegistersX86_64};
-use freezeframe_unwind::rule::{FrameAddress, StackBounds};
+use freezeframe_arch::{Architecture, PacMask, Registers, RegistersX86_64};
+use freezeframe_unwind::rule::{FrameAddress, KnownRegisters, StackBounds};
 use freezeframe_unwind::walk::{Frame, FramePointerWalker, StopReason, Walk, WalkContext, Walker};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -144,6 +144,12 @@ impl Stepper {
             result = self.by_tables(registers);
         }
         self.tally.frames += self.shadow.depth() as u64 + 1;
+        if result.is_ok()
+            && let Some(right) = self.by_two_registers(registers)
+        {
+            self.tally.by_two_registers[0] += 1;
+            self.tally.by_two_registers[1] += u64::from(!right);
+        }
         if let Err(mismatch) = result {
             self.differ(registers, mismatch);
         }
@@ -209,6 +215,31 @@ impl Stepper {
         match stop {
             StopReason::EndOfStack => Ok(()),
             _ => Err(Mismatch { kind: Kind::WrongStop, right, detail: stop.to_string() }),
+        }
+    }
+
+    /// Whether a walk is right of which only the stack pointer and the program counter are known; none if it does not claim
+    /// to be.
+    fn by_two_registers(&mut self, registers: &RegistersX86_64) -> Option<bool> {
+        let two = RegistersX86_64 { rip: registers.rip, rsp: registers.rsp, ..Default::default() };
+        let known = KnownRegisters::stack_and_program_counter(Architecture::X86_64);
+        let mut walker =
+            walker(&two, &self.images, &mut self.context).knowing(&Registers::X86_64(two), known);
+        let _ = walker.next(&mut self.memory);
+        let mut callers = self.shadow.callers();
+        let mut right = true;
+        let mut frames = [Frame::EMPTY; BLOCK];
+        loop {
+            let (filled, result) = walker.fill(&mut self.memory, &mut frames);
+            for frame in &frames[..filled] {
+                let caller = callers.next();
+                right &=
+                    caller.is_some_and(|caller| (caller.address, caller.sp) == (frame.address, frame.sp));
+            }
+            if let Err(stop) = result {
+                let claims = stop == StopReason::EndOfStack && !walker.lacked_register();
+                return claims.then(|| right && callers.next().is_none());
+            }
         }
     }
 

@@ -47,6 +47,11 @@ impl<'a> StackCopy<'a> {
         self.copies
     }
 
+    /// Whether nothing was there to be copied.
+    pub const fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
     /// The window's bytes as memory of its own: what is outside cannot be read.
     pub fn window(&self) -> SliceMemory<'_> {
         SliceMemory::new(self.base, self.buffer.get(..self.filled).unwrap_or(&[]))

@@ -46,7 +46,7 @@ pub struct ThreadCapture {
     pub facts: ThreadFacts,
     /// How it was held.
     pub held: Held,
-    /// Why a better way of holding it was not taken: the best of those that were not.
+    /// Why the next better way of reading it was not taken.
     pub not_better: Option<SuspendError>,
     /// Its registers, if it was held.
     pub registers: Option<Registers>,

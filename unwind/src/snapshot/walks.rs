@@ -9,6 +9,9 @@ use crate::suspend::SuspendError;
 use crate::walk::{Backtrace, StopReason, WalkContext, Walker};
 use freezeframe_arch::{PacMask, Registers};
 
+/// How many bytes beneath the stack pointer belong to a function (System V ABI for AMD64, section 3.2.2).
+pub(super) const BENEATH: u64 = 128;
+
 /// A thread that stands still, or waits: from when this was made to its [`end`](Self::end).
 pub(super) trait Hold {
     /// Its registers, and which of them are known.
@@ -93,7 +96,7 @@ impl Walks<'_> {
         let (registers, known) = hold.registers();
         let bounds = self.ground.bounds(&registers);
         let mut copy = StackCopy::new(self.stack);
-        copy.fill(&mut self.memory, bounds.low, bounds.high);
+        copy_stack(&mut copy, &mut self.memory, bounds);
         let moved = !still();
         let held = hold.end()?;
         thread.note(held, registers, bounds, copy.copies());
@@ -112,7 +115,7 @@ impl Walks<'_> {
         let (registers, known) = hold.registers();
         let bounds = self.ground.bounds(&registers);
         let mut copy = StackCopy::new(self.stack);
-        copy.fill(&mut self.memory, bounds.low, bounds.high);
+        copy_stack(&mut copy, &mut self.memory, bounds);
         let moved = !still();
         let earlier = thread.summary;
         let mut memory = copy.continue_in(&mut self.memory);
@@ -140,7 +143,7 @@ impl Walks<'_> {
         };
         let bounds = self.ground.bounds(&registers);
         let mut copy = StackCopy::new(self.stack);
-        copy.fill(&mut self.memory, bounds.low, bounds.high);
+        copy_stack(&mut copy, &mut self.memory, bounds);
         let mut memory = copy.continue_in(&mut self.memory);
         self.ground.walk(thread, share, &registers, KnownRegisters::ALL, bounds, &mut memory);
         thread.note(Held::Itself, registers, bounds, copy.copies());
@@ -185,6 +188,16 @@ impl Ground<'_> {
         thread.first_frame = share.start;
         let whole = thread.summary.stop == StopReason::EndOfStack && !walker.lacked_register();
         if whole { Reach::End } else { Reach::Short }
+    }
+}
+
+/// Copies a stack, with what a function may keep beneath its stack pointer. There, too, tables look for registers that an
+/// epilogue has popped already.
+fn copy_stack(copy: &mut StackCopy<'_>, memory: &mut ProcessMemory, bounds: StackBounds) {
+    copy.fill(memory, bounds.low.saturating_sub(BENEATH), bounds.high);
+    // The stack pointer may be all but at the end of the stack.
+    if copy.is_empty() {
+        copy.fill(memory, bounds.low, bounds.high);
     }
 }
 

@@ -59,15 +59,33 @@ impl Listing {
 /// # Signal safety
 /// Safe: `openat`, `getdents64`, `close`; about 2 KiB of stack.
 pub fn list(out: &mut [ThreadId]) -> Result<usize, ThreadsError> {
+    // The kernel passes over threads when others end while it lists them: again, until that finds none that is new.
+    const PASSES: u32 = 4;
     let directory = open_list().map_err(|error| ThreadsError(error.0))?;
-    let mut count = 0usize;
-    let listed = each(&directory, |thread| {
-        if let Some(slot) = out.get_mut(count) {
-            *slot = thread;
+    let (mut listed, mut most) = (0usize, 0usize);
+    for _ in 0..PASSES {
+        let (before, mut count, mut hint) = (listed, 0usize, 0usize);
+        directory.rewind().map_err(|error| ThreadsError(error.0))?;
+        let pass = each(&directory, |thread| {
+            count = count.saturating_add(1);
+            let known = out.get(..listed).unwrap_or(&[]);
+            let place = match known.get(hint) {
+                Some(next) if *next == thread => Some(hint),
+                _ => known.iter().position(|other| *other == thread),
+            };
+            hint = place.unwrap_or(listed).saturating_add(1);
+            if let (None, Some(slot)) = (place, out.get_mut(listed)) {
+                *slot = thread;
+                listed = listed.saturating_add(1);
+            }
+        });
+        pass.map_err(|error| ThreadsError(error.0))?;
+        most = most.max(count);
+        if listed == before {
+            break;
         }
-        count = count.saturating_add(1);
-    });
-    listed.map(|()| count).map_err(|error| ThreadsError(error.0))
+    }
+    Ok(most.max(listed))
 }
 
 /// Opens the list of this process's threads.

@@ -101,6 +101,14 @@ impl<T: Memory> Finder<'_, T> {
         frame_pointer_above_stack_pointer(&mut memory, row.range(), rule)
     }
 
+    /// Whether the code before `pc` is a system call (x86_64).
+    pub(super) fn follows_system_call(&mut self, pc: u64) -> bool {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let mut code = [0; SYSCALL.len()];
+        let start = pc.wrapping_sub(SYSCALL.len() as u64);
+        self.context.pages.over(&mut self.memory).read(start, &mut code) == code.len() && code == SYSCALL
+    }
+
     /// Whether the code before `pc` is a call (x86_64).
     pub(super) fn follows_call(&mut self, pc: u64) -> bool {
         follows_call(&mut self.context.pages.over(&mut self.memory), pc)

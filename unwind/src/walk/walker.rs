@@ -260,7 +260,8 @@ impl<'a, T: Memory> Walker<'a, T> {
     }
 
     /// Goes to the caller by a rule that needs the frame pointer, which is not known but may lie at a fixed distance from
-    /// the stack pointer. Nothing changes if that does not lead to a caller.
+    /// the stack pointer. It does where a call or a system call was made: elsewhere the frame may be half made, or half
+    /// given up. Nothing changes if that does not lead to a caller.
     fn leave_by_epilogue<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -268,6 +269,10 @@ impl<'a, T: Memory> Walker<'a, T> {
         rule: &SavedRule,
     ) -> Option<u64> {
         if self.registers.architecture() != Architecture::X86_64 || register != RBP {
+            return None;
+        }
+        let calls = matches!(self.address, FrameAddress::ReturnAddress(_));
+        if !calls && !self.finder.follows_system_call(self.address.raw()) {
             return None;
         }
         let distance = self.finder.frame_pointer_above_stack_pointer(self.address, rule)?;

@@ -73,7 +73,7 @@ impl Drop for Target {
     }
 }
 
-fn start(name: &str, body: impl FnOnce(&AtomicBool, &AtomicU64) + Send + 'static) -> Target {
+pub(crate) fn start(name: &str, body: impl FnOnce(&AtomicBool, &AtomicU64) + Send + 'static) -> Target {
     let (stop, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (send, receive) = mpsc::channel();
     let shared = (stop.clone(), turns.clone());

@@ -56,6 +56,11 @@ pub(super) fn shared() -> Option<&'static Shared> {
     unsafe { SHARED.load(Ordering::Acquire).as_ref() }
 }
 
+/// The address of the word that a thread waits for in our handler; zero before it was set up.
+pub(super) fn word_address() -> u64 {
+    shared().map_or(0, |shared| shared.word.as_ptr() as u64)
+}
+
 /// Sets up the handler of `signal` and what the helper needs, once for the process; later calls return what the first one
 /// made.
 pub(crate) fn install(signal: i32, registration: Registration) -> Result<Suspender, sys::Errno> {

@@ -12,6 +12,7 @@
 //! The kernel counts how often a thread was given a processor, so one that has run in between is found out even if it
 //! waits again at the same place. Only the stack pointer and the program counter are told.
 
+use super::handshake;
 use crate::memory::Memory;
 use crate::rule::KnownRegisters;
 use crate::suspend::SuspendError;
@@ -77,6 +78,10 @@ impl Peek {
         found.times_bytes = times.read_from_start(&mut found.times).map_err(|_| SuspendError::Untold)?;
         found.call_bytes = call.read_from_start(&mut found.call).map_err(|_| SuspendError::Untold)?;
         let place = Place::parse(found.call())?;
+        // It stands in our own handler, and is just about to leave it.
+        if place.futex.is_some_and(|word| word == handshake::word_address()) {
+            return Err(SuspendError::Running);
+        }
         if !counts_runs(found.times()) || place.in_call && !follows_system_call(code, place.pc) {
             return Err(SuspendError::Untold);
         }
@@ -105,6 +110,8 @@ impl Peek {
 struct Place {
     /// In a system call; else in a page fault, or stopped.
     in_call: bool,
+    /// The word, if the call waits for a futex.
+    futex: Option<u64>,
     sp: u64,
     pc: u64,
 }
@@ -118,13 +125,16 @@ impl Place {
             return Err(SuspendError::Running);
         }
         let in_call = number != b"-1";
+        let mut futex = None;
         if in_call {
-            sys::decimal(number).ok_or(SuspendError::Untold)?;
+            let number = sys::decimal(number).ok_or(SuspendError::Untold)?;
+            let first = fields.next().and_then(sys::hexadecimal);
+            futex = first.filter(|_| number == libc::SYS_futex as u64);
         }
-        let mut fields = fields.skip(if in_call { 6 } else { 0 });
+        let mut fields = fields.skip(if in_call { 5 } else { 0 });
         let mut address = || fields.next().and_then(sys::hexadecimal).filter(|address| *address != 0);
         match (address(), address()) {
-            (Some(sp), Some(pc)) => Ok(Self { in_call, sp, pc }),
+            (Some(sp), Some(pc)) => Ok(Self { in_call, futex, sp, pc }),
             _ => Err(SuspendError::Untold),
         }
     }

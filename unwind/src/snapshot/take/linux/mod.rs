@@ -6,7 +6,7 @@ mod seats;
 use crate::snapshot::capture::Options;
 use crate::snapshot::frames::{Frames, Share};
 use crate::snapshot::storage::STACK_WINDOW;
-use crate::snapshot::walks::{Reach, Walks};
+use crate::snapshot::walks::{BENEATH, Reach, Walks};
 use crate::snapshot::{Held, Set, ThreadCapture};
 use crate::suspend::linux::{
     Helped, Request, Room, Seat, SeatState, System, has_room_for_signal, hold_together, order,
@@ -15,11 +15,13 @@ use crate::suspend::{Patience, Purpose, Session, SuspendError, Way, exempt};
 use crate::threads::{self, RunState, ThreadId};
 use freezeframe_arch::Registers;
 use holds::{Look, Stop};
-use seats::{held_together, learn, walk_seat, why_not};
+use seats::{held_together, learn, walk_seat, why_nobody, why_not};
 
 /// How much of a stack is copied while all are held, in bytes.
 const WINDOW: usize = 16 * 1024;
 const PAGE: usize = 4096;
+/// How long one thread may keep all the others waiting, in nanoseconds.
+const STRAGGLER: u64 = 25_000_000;
 
 /// Room for threads that are held together.
 #[derive(Debug)]
@@ -93,6 +95,10 @@ impl<'a> Taker<'a> {
         }
         for (seat, thread) in self.seats.iter_mut().zip(threads.iter().take(listed)) {
             *seat = Seat::of(thread.thread);
+            // Neither a signal nor a tracer ends such a wait.
+            if thread.facts.state == RunState::Uninterruptible {
+                seat.state = SeatState::LeftOut;
+            }
         }
         // Pages that are not there yet would be made while everybody waits.
         for page in self.arena.chunks_mut(PAGE).take(listed.saturating_mul(WINDOW / PAGE)) {
@@ -103,7 +109,9 @@ impl<'a> Taker<'a> {
             exclude: self.options.exclude,
             everybody: true,
             main_stack: self.walks.ground.images.main_stack(),
+            beneath: BENEATH,
             stop_within_ns: patience.stop_within_ns.min(stop_within_ns),
+            straggler_ns: STRAGGLER,
             hold_at_most_ns: patience.hold_at_most_ns,
         };
         let room = Room {
@@ -118,7 +126,7 @@ impl<'a> Taker<'a> {
         learn(&self.helped, seats);
         self.set = match held_together(seats) {
             Some(held) => Set::Together { held_ns: held.end.saturating_sub(held.start) },
-            None => Set::NotTogether(why_not(&Seat::EMPTY, &self.helped, seats)),
+            None => Set::NotTogether(why_nobody(&self.helped, seats)),
         };
         for (thread, seat) in threads.iter_mut().zip(seats).skip(listed) {
             *thread = ThreadCapture { thread: seat.thread, ..ThreadCapture::EMPTY };
@@ -173,7 +181,7 @@ impl<'a> Taker<'a> {
             if result.is_ok() {
                 kept = kept.or(Some(*thread));
             }
-            not_better = not_better.or(Some(error));
+            not_better = Some(error);
             if way != Way::Peek || error == SuspendError::Gone {
                 why_not = why_not.or(Some(error));
             }
@@ -184,7 +192,11 @@ impl<'a> Taker<'a> {
         if let Some(kept) = kept {
             *thread = ThreadCapture { left_for_helper: thread.left_for_helper, ..kept };
         } else {
-            thread.held = Held::Not(why_not.or(not_better).unwrap_or(SuspendError::NotAllowed));
+            let error = why_not.or(not_better).unwrap_or(SuspendError::NotAllowed);
+            thread.held = Held::Not(error);
+            // It kept all others waiting; by itself it may have more time.
+            thread.left_for_helper |=
+                error == SuspendError::NotInTime && self.helped.end.is_ok() && self.seated > 0;
         }
         thread.not_better = not_better;
     }
@@ -220,7 +232,7 @@ impl<'a> Taker<'a> {
         share: &mut Share<'_>,
         still: &dyn Fn() -> bool,
     ) -> Result<Reach, SuspendError> {
-        if let Set::NotTogether(error) = self.set {
+        if let (Set::NotTogether(error), 0) = (self.set, self.seated) {
             return Err(error);
         }
         let seats = self.seats.get(..self.seated).unwrap_or(&[]);
@@ -247,7 +259,9 @@ impl<'a> Taker<'a> {
                 exclude: self.options.exclude,
                 everybody: false,
                 main_stack: self.walks.ground.images.main_stack(),
+                beneath: BENEATH,
                 stop_within_ns: patience.stop_within_ns.min(time_left_ns()),
+                straggler_ns: patience.stop_within_ns,
                 hold_at_most_ns: patience.hold_at_most_ns,
             };
             if request.stop_within_ns == 0 {

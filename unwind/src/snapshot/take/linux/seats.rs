@@ -35,6 +35,7 @@ pub(super) fn held_together(seats: &[Seat]) -> Option<Range> {
 pub(super) fn why_not(seat: &Seat, helped: &Helped, seats: &[Seat]) -> SuspendError {
     match (seat.state, helped.end) {
         (SeatState::Gone, _) => SuspendError::Gone,
+        (SeatState::LeftOut, _) => SuspendError::NotInTime,
         (SeatState::Refused(_), _) if is_forbidden(helped, seats) => SuspendError::Forbidden,
         (SeatState::Refused(_), _) => SuspendError::Traced,
         (_, Err(HelperError::NotMade(_))) if is_forbidden(helped, seats) => SuspendError::Forbidden,
@@ -44,8 +45,14 @@ pub(super) fn why_not(seat: &Seat, helped: &Helped, seats: &[Seat]) -> SuspendEr
         (SeatState::Listed, Ok(())) if is_forbidden(helped, seats) => SuspendError::Forbidden,
         // It was not listed any more.
         (SeatState::Listed, Ok(())) => SuspendError::Gone,
-        (SeatState::Interrupted | SeatState::Held | SeatState::Read, Ok(())) => SuspendError::NotInTime,
+        (_, Ok(())) => SuspendError::NotInTime,
     }
+}
+
+/// Why it has read nobody.
+pub(super) fn why_nobody(helped: &Helped, seats: &[Seat]) -> SuspendError {
+    let tried = seats.iter().find(|seat| !matches!(seat.state, SeatState::Listed | SeatState::LeftOut));
+    why_not(tried.unwrap_or(&Seat::EMPTY), helped, seats)
 }
 
 /// Whether it is the system that does not let us trace, whomever: it was not one thread that another tracer holds, or

@@ -145,8 +145,11 @@ fn a_thread_that_runs_or_is_not_there_cannot_be_peeked_at() {
 fn what_kernels_print_is_read_or_refused() {
     let parse = |text: &str| Place::parse(text.as_bytes());
     let futex = "202 0x1 0x80 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f00\n";
-    assert_eq!(parse(futex), Ok(Place { in_call: true, sp: 0x7ffc, pc: 0x7f00 }));
-    assert_eq!(parse("-1 0x7ffc 0x7f00\n"), Ok(Place { in_call: false, sp: 0x7ffc, pc: 0x7f00 }));
+    assert_eq!(parse(futex), Ok(Place { in_call: true, futex: Some(1), sp: 0x7ffc, pc: 0x7f00 }));
+    assert_eq!(
+        parse("-1 0x7ffc 0x7f00\n"),
+        Ok(Place { in_call: false, futex: None, sp: 0x7ffc, pc: 0x7f00 })
+    );
     assert_eq!(parse("running\n"), Err(SuspendError::Running));
     // A kernel thread, a cut line, no line.
     for text in ["-1 0x0 0x0\n", "202 0x1 0x80 0x2 0x0 0x0 0xffffffff 0x7ffc\n", "202", "-1", "", "x 1 2"] {

@@ -47,6 +47,7 @@ pub(super) extern "C" fn run(argument: usize) -> i32 {
         sys::handle_signals(&FAULTS, fault as *const () as usize);
         sys::handle_signals(&[libc::SIGCHLD], libc::SIG_DFL);
     }
+    sys::hurry();
     let faults = FAULTS.iter().fold(0, |set, signal| set | sys::signal_set(*signal));
     sys::signal_mask(libc::SIG_UNBLOCK, faults);
     job.come_to(Step::Starting);
@@ -89,7 +90,8 @@ impl Helper<'_, '_> {
                 return;
             }
             self.job.come_to(Step::Gathering);
-            if !self.gather() {
+            self.gather();
+            if sys::monotonic() >= self.job.stop_until {
                 return;
             }
         }
@@ -140,25 +142,30 @@ impl Helper<'_, '_> {
         self.taken.checked_sub(1)
     }
 
-    /// Waits until every thread that was told to stop stands still. False if time has run out.
-    fn gather(&mut self) -> bool {
-        loop {
-            let mut outstanding = false;
-            for seat in self.seats.get_mut(..self.taken).unwrap_or(&mut []) {
-                if seat.state == SeatState::Interrupted {
-                    ask(seat);
-                    outstanding |= seat.state == SeatState::Interrupted;
+    /// Waits for one thread after the other until each that was told to stop stands still; whoever is not waited for does
+    /// so meanwhile. One that keeps others waiting for long is given up: the kernel may not let it go.
+    fn gather(&mut self) {
+        // When a thread has stopped last; nobody is kept waiting before the first.
+        let mut progress = None;
+        for seat in self.seats.get_mut(..self.taken).unwrap_or(&mut []) {
+            while seat.state == SeatState::Interrupted {
+                ask(seat);
+                let now = sys::monotonic();
+                if seat.state != SeatState::Interrupted {
+                    progress = progress.or(Some(now));
+                    break;
+                }
+                let waited = progress.map_or(u64::MAX, |at| self.job.straggler_ns.saturating_add(at));
+                let give_up = self.job.stop_until.min(waited);
+                if now >= give_up {
+                    break;
+                }
+                // A signal comes with each thread that stops, whichever it is.
+                let nap = now.saturating_add(NAP).min(give_up);
+                if sys::wait_for_signal_until(sys::signal_set(libc::SIGCHLD), nap) {
+                    progress = Some(sys::monotonic());
                 }
             }
-            if !outstanding {
-                return true;
-            }
-            let now = sys::monotonic();
-            if now >= self.job.stop_until {
-                return false;
-            }
-            let nap = now.saturating_add(NAP).min(self.job.stop_until);
-            sys::wait_for_signal_until(sys::signal_set(libc::SIGCHLD), nap);
         }
     }
 }
@@ -202,11 +209,17 @@ fn read_all(job: &Job<'_>, room: &mut Room<'_>) {
         let free = room.arena.get_mut(used..).unwrap_or(&mut []);
         let sp = registers.sp();
         let end = if job.main_stack.contains(sp) { job.main_stack.end } else { u64::MAX };
-        let there = usize::try_from(end.saturating_sub(sp)).unwrap_or(usize::MAX);
-        let size = size.min(free.len()).min(there);
-        let filled = memory.read(sp, free.get_mut(..size).unwrap_or(&mut []));
+        let mut copy = |base: u64| {
+            let there = usize::try_from(end.saturating_sub(base)).unwrap_or(usize::MAX);
+            let size = size.min(free.len()).min(there);
+            (base, memory.read(base, free.get_mut(..size).unwrap_or(&mut [])))
+        };
+        let (base, filled) = match copy(sp.saturating_sub(job.beneath)) {
+            (_, 0) => copy(sp),
+            copied => copied,
+        };
         seat.registers = registers;
-        seat.base = sp;
+        seat.base = base;
         seat.window = Range { start: used as u64, end: used.saturating_add(filled) as u64 };
         // What comes next begins at a multiple of 16.
         used = used.saturating_add(filled).checked_next_multiple_of(16).unwrap_or(usize::MAX);

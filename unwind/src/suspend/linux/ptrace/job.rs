@@ -26,6 +26,8 @@ pub(crate) struct Seat {
 pub(crate) enum SeatState {
     /// Nothing was done to it.
     Listed,
+    /// It is not to be stopped.
+    LeftOut,
     /// It was told to stop.
     Interrupted,
     /// It stands still.
@@ -113,8 +115,12 @@ pub(super) struct Job<'a> {
     /// A pipe for reading memory where `process_vm_readv` may not be used.
     pub(super) pipe: Option<&'a (Fd, Fd)>,
     pub(super) main_stack: Range,
+    /// From how many bytes beneath the stack pointer on stacks are copied.
+    pub(super) beneath: u64,
     /// When what does not yet stand still is given up.
     pub(super) stop_until: u64,
+    /// After how many nanoseconds a thread is given up that keeps all the others waiting.
+    pub(super) straggler_ns: u64,
     /// Where the helper's signal stack is, and how large.
     pub(super) signal_stack: (usize, usize),
     pub(super) room: UnsafeCell<Room<'a>>,

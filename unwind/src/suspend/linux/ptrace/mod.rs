@@ -102,8 +102,12 @@ pub(crate) struct Request<'a> {
     pub(crate) everybody: bool,
     /// Where the main thread's stack may be.
     pub(crate) main_stack: Range,
+    /// From how many bytes beneath the stack pointer on stacks are copied.
+    pub(crate) beneath: u64,
     /// How long to wait until all stand still, in nanoseconds.
     pub(crate) stop_within_ns: u64,
+    /// How long one thread may keep all the others waiting, in nanoseconds, before it is given up.
+    pub(crate) straggler_ns: u64,
     /// After how long all are let go, whatever happens, counted from then on.
     pub(crate) hold_at_most_ns: u64,
 }
@@ -152,7 +156,9 @@ pub(crate) fn hold_together(request: &Request<'_>, room: Room<'_>) -> (Helped, u
         list: &list,
         pipe: pipe.as_ref(),
         main_stack: request.main_stack,
+        beneath: request.beneath,
         stop_until,
+        straggler_ns: request.straggler_ns,
         signal_stack: (stack_top, SIGNAL_STACK),
         room: UnsafeCell::new(room),
         standing: AtomicUsize::new(0),
