@@ -283,8 +283,14 @@ impl<'a> Taker<'a> {
             for seat in seats.iter().filter(|seat| seat.state == SeatState::Read) {
                 if let Some(thread) = these.iter_mut().find(|thread| thread.thread == seat.thread) {
                     let mut share = frames.share(self.options.other_depth, false, left);
-                    walk_seat(&mut self.walks.ground, self.walks.stack, seat, thread, &mut share);
-                    frames.used = frames.used.saturating_add(thread.summary.kept);
+                    let before = *thread;
+                    let reach = walk_seat(&mut self.walks.ground, self.walks.stack, seat, thread, &mut share);
+                    // A peek may have followed the stack to where the one piece that the helper copies does not reach.
+                    if reach != Reach::End && before.registers.is_some() && seen(&before) >= seen(thread) {
+                        *thread = before;
+                    } else {
+                        frames.used = frames.used.saturating_add(thread.summary.kept);
+                    }
                 }
                 left = left.saturating_sub(1);
             }
@@ -307,6 +313,11 @@ impl<'a> Taker<'a> {
         }
         (few, threads.len())
     }
+}
+
+/// How many frames were seen.
+fn seen(thread: &ThreadCapture) -> u64 {
+    thread.summary.omitted.saturating_add(thread.summary.kept as u64)
 }
 
 fn waiting(threads: &[ThreadCapture]) -> usize {
