@@ -44,8 +44,7 @@ impl ImageTable {
     /// # Signal safety
     /// Safe, but for the stack: it uses about 3 KiB. No lock is taken; not to be called while a thread is held.
     pub fn refresh(&mut self) -> Result<(), ImagesError> {
-        // Paths and ids of images that went away stay behind; when they take up half of the room, start afresh.
-        if self.bytes_used > self.bytes.len() / 2 || self.dropped > 0 {
+        if self.is_littered() {
             self.clear();
         }
         let mut memory = ProcessMemory::new();

@@ -244,6 +244,16 @@ impl ImageTable {
         Some(span)
     }
 
+    /// Whether it pays to start afresh: names of images that went away stay behind and take up room, or images did not
+    /// fit. Names in use alone are no reason, however many they are: to read all images again would not make them fewer.
+    pub(super) fn is_littered(&self) -> bool {
+        let used = |image: &Image| image.path.length.saturating_add(image.build_id.length) as usize;
+        let used = self.images().iter().map(used).fold(0, usize::saturating_add);
+        let left_behind = self.bytes_used.saturating_sub(used);
+        let is_full = self.bytes_used > self.bytes.len() / 2;
+        is_full && left_behind > self.bytes.len() / 8 || self.dropped > 0
+    }
+
     /// Forgets all images.
     pub fn clear(&mut self) {
         (self.count, self.settled, self.bytes_used, self.dropped) = (0, 0, 0, 0);
@@ -325,6 +335,21 @@ mod tests {
         assert!(table.intern(&[0; NAME_BYTES - 1]).is_some());
         assert_eq!(table.intern(b"ab"), None);
         assert!(table.intern(b"a").is_some());
+    }
+
+    #[test]
+    fn only_names_that_nobody_bears_are_litter() {
+        let mut table = Box::new(ImageTable::new());
+        for n in 0..800 {
+            let path = table.intern(&[b'n'; 100]).unwrap();
+            table.push(Image { path, ..image(n * 100, n * 100 + 50, u32::from(n < 300)) });
+        }
+        assert!(table.bytes_used > NAME_BYTES / 2 && !table.is_littered(), "all are in use");
+        table.generation = 1;
+        table.settle();
+        assert!(table.images().len() == 300 && table.is_littered(), "most have gone");
+        table.clear();
+        assert!(!table.is_littered());
     }
 
     #[test]

@@ -8,7 +8,7 @@ const PAGE: u64 = 4096;
 
 /// The memory of the calling process, copied by the kernel: an unmapped or protected page ends a read, it never faults.
 ///
-/// `mach_vm_read_overwrite` is all or nothing, and a window of a stack mostly reaches beyond the stack's end: so the kernel
+/// `vm_read_overwrite` is all or nothing, and a window of a stack mostly reaches beyond the stack's end: so the kernel
 /// is asked first how far the readable memory goes, and one copy brings so much. A small read is tried at once.
 #[derive(Debug, Default)]
 pub struct ProcessMemory {
@@ -24,7 +24,7 @@ impl ProcessMemory {
 
 impl Memory for ProcessMemory {
     /// # Signal safety
-    /// Safe: `mach_vm_read_overwrite` and `mach_vm_region`.
+    /// Safe: `vm_read_overwrite` and `vm_region_64`.
     fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
         if out.len() <= PAGE as usize && (out.is_empty() || sys::read_whole(address, out)) {
             return out.len();

@@ -95,7 +95,7 @@ impl Drop for Listing {
         let size = u64::from(self.count).saturating_mul(size_of::<thread_act_t>() as u64);
         if size > 0 {
             // SAFETY: unmaps what the kernel has mapped; no reference into it is left.
-            let _ = unsafe { mach2::vm::mach_vm_deallocate(sys::task(), self.ports as u64, size) };
+            unsafe { sys::deallocate(self.ports as u64, size) };
         }
     }
 }

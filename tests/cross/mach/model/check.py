@@ -11,7 +11,7 @@ from .world import World
 BY_COMPACT = {"leaf", "descend", "roomy", "saver", "work", "signed_recursion"}
 # arm64 has no compact unwind information for them.
 BY_CFI_ON_ARM64 = {"lean", "sealed"}
-HELD_CALLS = {"thread_suspend", "thread_get_state", "mach_vm_region", "mach_vm_read_overwrite", "thread_resume"}
+HELD_CALLS = {"thread_suspend", "thread_get_state", "vm_region_64", "vm_read_overwrite", "thread_resume"}
 
 
 class Wrong(Exception):

@@ -30,7 +30,7 @@ class Dyld:
         # Three parts: the infos, the array, the paths.
         memory.add(INFOS, bytes(PAGE))
         memory.add(INFOS + PAGE, bytes(4 * PAGE))
-        memory.add(INFOS + 5 * PAGE, bytes(8 * PAGE))
+        memory.add(INFOS + 5 * PAGE, bytes(16 * PAGE))
         self._next_path = INFOS + 5 * PAGE
         memory.add_image(dyld)
         memory.write(INFOS, (17).to_bytes(4, "little"))

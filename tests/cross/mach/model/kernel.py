@@ -159,7 +159,7 @@ class Kernel:
             # They were called: more the core cannot do.
             case "mach_port_deallocate":
                 self.ports.release(_word(call.arguments[1]))
-            case "mach_vm_deallocate":
+            case "vm_deallocate":
                 self._free(*call.arguments[1:])
         return KERN_FAILURE
 
@@ -239,7 +239,7 @@ class Kernel:
     # Memory.
 
     @_call(while_held=True)
-    def mach_vm_read_overwrite(self, task: int, address: int, size: int, data: int, copied: int) -> int:
+    def vm_read_overwrite(self, task: int, address: int, size: int, data: int, copied: int) -> int:
         self._check_task(task)
         for port in self.memory.stacks_in(address, size):
             thread = next((thread for thread in self.threads if thread.port == port), None)
@@ -256,12 +256,12 @@ class Kernel:
         return KERN_SUCCESS
 
     @_call(while_held=True)
-    def mach_vm_region(
+    def vm_region_64(
         self, task: int, address: int, size: int, flavor: int, info: int, count: int, object_name: int
     ) -> int:
         self._check_task(task)
         if _word(flavor) != Flavor.VM_REGION_BASIC_INFO_64:
-            raise Broken(Rule.UNKNOWN_REQUEST, f"mach_vm_region of flavour {flavor}")
+            raise Broken(Rule.UNKNOWN_REQUEST, f"vm_region_64 of flavour {flavor}")
         region = self.memory.at_or_above(self._load(address, 8))
         if region is None:
             return KERN_INVALID_ADDRESS
@@ -276,7 +276,7 @@ class Kernel:
         return result
 
     @_call()
-    def mach_vm_deallocate(self, task: int, address: int, size: int) -> int:
+    def vm_deallocate(self, task: int, address: int, size: int) -> int:
         self._check_task(task)
         self._free(address, size)
         return KERN_SUCCESS

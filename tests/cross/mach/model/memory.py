@@ -69,7 +69,7 @@ class AddressSpace:
         return self._at(start)
 
     def read(self, address: int, size: int) -> bytes:
-        """All of a range, or nothing: as mach_vm_read_overwrite does it."""
+        """All of a range, or nothing: as vm_read_overwrite does it."""
         parts = []
         for region, start, end in self._parts(address, size):
             if not region.protection & READ:

@@ -49,9 +49,9 @@ unsafe extern "C" {
     fn thread_resume(thread: u32) -> i32;
     fn thread_get_state(thread: u32, flavor: i32, state: *mut u32, count: *mut u32) -> i32;
     fn thread_info(thread: u32, flavor: i32, info: *mut i32, count: *mut u32) -> i32;
-    fn mach_vm_read_overwrite(task: u32, address: u64, size: u64, data: u64, copied: *mut u64) -> i32;
+    fn vm_read_overwrite(task: u32, address: u64, size: u64, data: u64, copied: *mut u64) -> i32;
     fn mach_port_deallocate(task: u32, name: u32) -> i32;
-    fn mach_vm_deallocate(task: u32, address: u64, size: u64) -> i32;
+    fn vm_deallocate(task: u32, address: u64, size: u64) -> i32;
     fn dladdr(address: *const c_void, answer: *mut LoaderAnswer) -> i32;
     fn mischief_call_on(stack: *mut u128, function: unsafe extern "C" fn() -> u32) -> u32;
 }
@@ -157,10 +157,10 @@ pub unsafe extern "C" fn mischief_capture(mistake: u32) -> i32 {
         }
         let size = u64::from(count) * 4;
         if !does(Mistake::KeepsArray) && !does(Mistake::FreesArrayWhileHeld) {
-            mach_vm_deallocate(task, array as u64, size);
+            vm_deallocate(task, array as u64, size);
         }
         if does(Mistake::FreesTwice) {
-            mach_vm_deallocate(task, array as u64, size);
+            vm_deallocate(task, array as u64, size);
         }
         if does(Mistake::LeavesOneHeld) {
             thread_suspend(main);
@@ -193,7 +193,7 @@ unsafe fn capture(thread: u32, itself: bool, mistake: u32) -> bool {
             read_volatile(sp as *const u64);
         }
         let into = if does(Mistake::CopiesIntoForeignMemory) { sp } else { (&raw mut stack) as u64 };
-        let copy = |copied: &mut u64| mach_vm_read_overwrite(task, sp, STACK_BYTES as u64, into, copied);
+        let copy = |copied: &mut u64| vm_read_overwrite(task, sp, STACK_BYTES as u64, into, copied);
         if read && !does(Mistake::CopiesStackOfRunningThread) {
             copy(&mut copied);
         }
@@ -201,7 +201,7 @@ unsafe fn capture(thread: u32, itself: bool, mistake: u32) -> bool {
             mach_port_deallocate(task, thread);
         }
         if does(Mistake::FreesArrayWhileHeld) {
-            mach_vm_deallocate(task, (&raw const stack) as u64, 4);
+            vm_deallocate(task, (&raw const stack) as u64, 4);
         }
         if does(Mistake::AsksLoaderWhileHeld) {
             dladdr(capture as *const c_void, &mut LoaderAnswer::default());

@@ -180,3 +180,22 @@ def too_many_images(lab: Lab) -> str:
     check.true("refresh", world.refresh())
     check.equal("when they are gone", _known(world), _loaded(world))
     return f"{len(known)} kept"
+
+
+@scenario("images with long names are read once, however many")
+def long_names(lab: Lab) -> str:
+    # As in a simulator of Apple's: more than half of the room for names.
+    world, main, _ = lab.worked()
+    page = lab.architecture.page
+    for n in range(700):
+        world.load(_plugin(lab, f"plugin{n:0100}", n % 251, 0x2_0000_0000 + n * page))
+    check.true("refresh", world.refresh())
+    check.equal("images", _known(world), _loaded(world))
+    before = len(world.kernel.calls)
+    check.true("refresh", world.refresh())
+    calls = len(world.kernel.calls) - before
+    check.true(f"{calls} calls when nothing has changed", calls <= 4)
+    check.equal("images", _known(world), _loaded(world))
+    check.equal("capture", world.capture(), 0)
+    check.whole(world, main)
+    return f"{calls} calls"

@@ -25,7 +25,7 @@ def sixty_four_frames(lab: Lab) -> str:
     capture = check.whole(world, thread)
     check.equal("the recursion", capture.repeat, (2, 1, 61))
     calls = world.last_hold(thread).calls
-    copies = calls.count("mach_vm_read_overwrite")
+    copies = calls.count("vm_read_overwrite")
     check.true(f"{copies} copies", copies <= 2)
     check.equal("copies as the core counts them", capture.copies, 1)
     return f"kernel calls per captured thread (64 frames): {len(calls)}, copies {copies}"
@@ -51,7 +51,7 @@ def holes(lab: Lab) -> str:
             _walk_ends_at(world, thread, range(hole, hole + page))
             first = next(held for held in world.kernel.held if held.port == thread.port)
             if hole - calls[0].sp < WINDOW:
-                copies = first.calls.count("mach_vm_read_overwrite")
+                copies = first.calls.count("vm_read_overwrite")
                 check.true("one copy brings what can be read of a window", copies <= 1)
             check.whole(world, main)
             number += 1

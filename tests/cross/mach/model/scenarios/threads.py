@@ -64,14 +64,14 @@ def too_many_threads(lab: Lab) -> str:
 
 @scenario("a thread that dies between listing and suspension")
 def dies_before_suspension(lab: Lab) -> None:
-    for name, held_before in [("thread_suspend", 0), ("thread_get_state", 1), ("mach_vm_read_overwrite", 1)]:
+    for name, held_before in [("thread_suspend", 0), ("thread_get_state", 1), ("vm_read_overwrite", 1)]:
         world, main, capturer = lab.worked()
         victim = world.add_thread(world.program.run("descend", 5, at("leaf"))[0], "victim")
         other = world.add_thread(world.program.run("roomy", 5, at("leaf"))[0], "other")
 
         def dies(call: Call) -> None:
             about_it = call.arguments and call.arguments[0] & 0xFFFF_FFFF == victim.port
-            in_copy = call.name == "mach_vm_read_overwrite" and victim.suspend_count
+            in_copy = call.name == "vm_read_overwrite" and victim.suspend_count
             if victim.alive and call.name == name and (about_it or in_copy):
                 check.equal("its suspensions", victim.suspend_count, held_before)
                 world.kernel.terminate(victim)
@@ -79,7 +79,7 @@ def dies_before_suspension(lab: Lab) -> None:
         world.kernel.watchers.append(dies)
         check.equal("capture", world.capture(), 0)
         check.true(f"it has died in {name}", not victim.alive)
-        if name == "mach_vm_read_overwrite":
+        if name == "vm_read_overwrite":
             # Its stack is still there, and all that was to be had was had.
             check.frames(world, victim)
         else:
