@@ -53,7 +53,7 @@ unsafe extern "C" {
 }
 
 /// Asks dyld to tell of images from now on, and at once of those that are there. There is no way to take that back.
-pub(super) fn register() {
+pub(super) fn register<M: Memory>(memory: &mut M) {
     if REGISTERED.swap(true, Ordering::AcqRel) {
         return;
     }
@@ -62,17 +62,25 @@ pub(super) fn register() {
         _dyld_register_func_for_remove_image(removed);
         _dyld_register_func_for_add_image(added);
     }
+    add_what_was_not_told(memory);
     COMPLETE.store(true, Ordering::Release);
 }
 
+/// dyld tells of the images that are there, lets go of its lock, and only then notes that it is to tell of others: one that
+/// another thread loads in between is in its list alone.
+fn add_what_was_not_told<M: Memory>(memory: &mut M) {
+    const TRIES: u32 = 4;
+    let steady = (0..TRIES).filter_map(|_| AllImageInfos::read(memory)).find(|infos| !infos.is_changing());
+    let Some(infos) = steady else { return };
+    for index in 0..infos.count {
+        let Some(image) = infos.image(memory, index) else { return };
+        if !LIST.iter().any(|place| place.load_address.load(Ordering::Acquire) == image.load_address) {
+            note(image.load_address, image.path);
+        }
+    }
+}
+
 extern "C" fn added(header: *const c_void, _slide: isize) {
-    let takes = |place: &&Place| {
-        place.load_address.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    };
-    let Some(place) = LIST.iter().find(takes) else {
-        OVERFLOWED.fetch_add(1, Ordering::Relaxed);
-        return;
-    };
     let mut info = libc::Dl_info {
         dli_fname: core::ptr::null(),
         dli_fbase: core::ptr::null_mut(),
@@ -81,9 +89,24 @@ extern "C" fn added(header: *const c_void, _slide: isize) {
     };
     // SAFETY: looks an address up; dyld's lock is this thread's, which dyld calls from.
     let found = unsafe { libc::dladdr(header, &mut info) } != 0;
-    place.path.store(if found { info.dli_fname as u64 } else { 0 }, Ordering::Relaxed);
+    note(header as u64, if found { info.dli_fname as u64 } else { 0 });
+}
+
+/// Takes an image into the list.
+fn note(load_address: u64, path: u64) {
+    // Most places are taken: looking is cheaper than trying.
+    let takes = |place: &&Place| {
+        let place = &place.load_address;
+        place.load(Ordering::Relaxed) == FREE
+            && place.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let Some(place) = LIST.iter().find(takes) else {
+        OVERFLOWED.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    place.path.store(path, Ordering::Relaxed);
     place.serial.store(SERIAL.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-    place.load_address.store(header as u64, Ordering::Release);
+    place.load_address.store(load_address, Ordering::Release);
 }
 
 extern "C" fn removed(header: *const c_void, _slide: isize) {

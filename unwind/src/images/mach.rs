@@ -29,7 +29,7 @@ const PATH_BYTES: usize = 1024;
 
 /// Has dyld tell of its images from now on: then a refresh needs no list that dyld may be changing.
 pub(crate) fn follow() {
-    dyld::register();
+    dyld::register(&mut ProcessMemory::new());
 }
 
 impl ImageTable {

@@ -27,6 +27,8 @@ class Dyld:
         self._added: list[int] = []
         self._removed: list[int] = []
         self.call: Callable[[int, int, int], None] = lambda function, header, slide: None
+        # What other threads do after a function was told of what is there, and before it is noted.
+        self.between: Callable[[], None] = lambda: None
         # Three parts: the infos, the array, the paths.
         memory.add(INFOS, bytes(PAGE))
         memory.add(INFOS + PAGE, bytes(4 * PAGE))
@@ -56,10 +58,11 @@ class Dyld:
             self.call(function, image.load_address, image.slide)
 
     def on_add(self, function: int) -> None:
-        """It is told of all images that are there, and of those to come."""
-        self._added.append(function)
+        """It is told of all images that are there, and of those to come; dyld's lock is free between the two."""
         for image in list(self.images):
             self.call(function, image.load_address, image.slide)
+        self.between()
+        self._added.append(function)
 
     def on_remove(self, function: int) -> None:
         self._removed.append(function)

@@ -5,7 +5,7 @@ use crate::suspend::SuspendError;
 use crate::sys;
 use crate::threads::ThreadId;
 use freezeframe_arch::{Architecture, Registers, mach};
-use mach2::kern_return::{KERN_INVALID_ARGUMENT, KERN_SUCCESS, KERN_TERMINATED, kern_return_t};
+use mach2::kern_return::{KERN_ABORTED, KERN_INVALID_ARGUMENT, KERN_SUCCESS, KERN_TERMINATED, kern_return_t};
 use mach2::message::MACH_SEND_INVALID_DEST;
 
 /// A thread that is stopped until this is dropped.
@@ -25,16 +25,18 @@ impl Stopped {
         const ARCHITECTURE: Architecture = Architecture::NATIVE;
         // The kernel counts in words of four bytes; registers are words of eight.
         let mut state = [0u64; mach::THREAD_STATE_BYTES_MAX / 8];
-        let mut count = (mach::thread_state_bytes(ARCHITECTURE) / 4) as u32;
+        let mut count = 0;
         let flavor = mach::thread_state_flavor(ARCHITECTURE);
-        // SAFETY: the kernel writes at most `count` words of four bytes to `state`, which has room for them.
-        let result = unsafe {
-            mach2::thread_act::thread_get_state(
-                sys::port(self.0),
-                flavor,
-                state.as_mut_ptr().cast(),
-                &mut count,
-            )
+        let mut get = || {
+            count = (mach::thread_state_bytes(ARCHITECTURE) / 4) as u32;
+            let state = state.as_mut_ptr().cast();
+            // SAFETY: the kernel writes at most `count` words of four bytes to `state`, which has room for them.
+            unsafe { mach2::thread_act::thread_get_state(sys::port(self.0), flavor, state, &mut count) }
+        };
+        // Aborted when something interrupts the capturer's own wait: that says nothing of the thread.
+        let result = match get() {
+            KERN_ABORTED => get(),
+            result => result,
         };
         if result != KERN_SUCCESS {
             return Err(reason(result));

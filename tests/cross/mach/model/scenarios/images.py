@@ -56,6 +56,20 @@ def _since_callbacks(world: World) -> list[Call]:
     return world.kernel.calls[last + 1 :]
 
 
+@scenario("an image that is loaded while dyld is asked to tell of images")
+def loaded_between(lab: Lab) -> None:
+    world = lab.world()
+    world.add_capturer()
+    plugin = _plugin(lab)
+    world.dyld.between = lambda: world.load(plugin)
+    world.init()
+    check.true("refresh", world.refresh())
+    check.equal("with the plugin", _known(world), _loaded(world))
+    world.unload(plugin)
+    check.true("refresh", world.refresh())
+    check.equal("without it", _known(world), _loaded(world))
+
+
 @scenario("images by dyld's list, without callbacks")
 def by_list(lab: Lab) -> None:
     world = lab.world()
