@@ -458,3 +458,34 @@ fn a_thread_with_little_stack_left_gets_no_signal() {
     };
     alone("a_thread_with_little_stack_left_gets_no_signal", 0, body, |_| {});
 }
+
+#[test]
+fn where_the_main_thread_has_ended_the_others_are_walked_to_their_ends() {
+    let body = |_| {
+        let (suspender, threads) = (ready(), Threads::start());
+        let main = std::process::id() as i32;
+        // SAFETY: the main thread waits for this one, and never runs again.
+        unsafe {
+            extern "C" fn end_this_thread(_: i32) {
+                // SAFETY: ends the calling thread, which holds nothing that is needed here.
+                unsafe { libc::syscall(libc::SYS_exit, 0) };
+            }
+            libc::signal(libc::SIGUSR2, end_this_thread as *const () as usize);
+            libc::syscall(libc::SYS_tgkill, main, main, libc::SIGUSR2);
+        }
+        let dead =
+            || std::fs::read_to_string(format!("/proc/self/task/{main}/stat")).unwrap().contains(") Z ");
+        while !dead() {
+            std::thread::yield_now();
+        }
+        let captured = capture(&suspender, one_by_one());
+        assert_eq!(captured.held(threads.waits.id), Held::Peek);
+        assert!(captured.thread(threads.waits.id).summary.kept > 3);
+        assert!(captured.is_in(threads.runs.id, spin_inner as *const () as usize));
+        assert!(captured.thread(threads.runs.id).summary.kept > 3);
+        assert!(matches!(captured.held(ThreadId(main)), Held::Not(_)));
+        threads.assert_go_on();
+        std::process::exit(0);
+    };
+    alone("where_the_main_thread_has_ended_the_others_are_walked_to_their_ends", 0, body, |_| {});
+}

@@ -162,31 +162,37 @@ fn in_accept(end: &End) {
 }
 
 /// Waits in the kernel, where no signal and no tracer reaches it, until its child ends, which waits for the same futex.
+/// By the C library's function: while it waits, its return address is in a register, and nowhere on the stack.
 #[inline(never)]
 fn in_vfork(end: &End) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the child makes two system calls, with registers alone, and ends.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 3f",
-            "2: mov eax, 202",
-            "mov rdi, {word}",
-            "xor esi, esi",
-            "xor edx, edx",
-            "xor r10d, r10d",
-            "syscall",
-            "cmp dword ptr [{word}], 0",
-            "je 2b",
-            "mov eax, 60",
-            "xor edi, edi",
-            "syscall",
-            "3:",
-            word = in(reg) end.flag.as_ptr(),
-            inout("rax") libc::SYS_vfork => _,
-            out("rcx") _, out("r11") _, out("rdi") _, out("rsi") _, out("rdx") _, out("r10") _,
-        );
+    {
+        unsafe extern "C" {
+            fn vfork() -> i32;
+        }
+        // SAFETY: the child makes two system calls, with registers alone, and ends.
+        unsafe {
+            std::arch::asm!(
+                "call {vfork}",
+                "test eax, eax",
+                "jnz 3f",
+                "2: mov eax, 202",
+                "mov rdi, r12",
+                "xor esi, esi",
+                "xor edx, edx",
+                "xor r10d, r10d",
+                "syscall",
+                "cmp dword ptr [r12], 0",
+                "je 2b",
+                "mov eax, 60",
+                "xor edi, edi",
+                "syscall",
+                "3:",
+                vfork = sym vfork,
+                in("r12") end.flag.as_ptr(),
+                clobber_abi("C"),
+            );
+        }
     }
     black_box(end);
 }

@@ -15,7 +15,7 @@ pub struct ImagesError(i32);
 
 impl core::fmt::Display for ImagesError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "/proc/self/maps cannot be read (error {}); is /proc mounted?", self.0)
+        write!(f, "/proc/thread-self/maps cannot be read (error {}); is /proc mounted?", self.0)
     }
 }
 
@@ -34,7 +34,8 @@ impl ImageTable {
             self.clear();
         }
         self.generation = self.generation.wrapping_add(1);
-        let maps = sys::open(c"/proc/self/maps").map_err(|error| ImagesError(error.0))?;
+        // The calling thread's: those of a main thread that has ended are empty.
+        let maps = sys::open(c"/proc/thread-self/maps").map_err(|error| ImagesError(error.0))?;
         let mut reader = Refresh { table: self, memory: ProcessMemory::new(), candidate: None };
         let mut buffer = [0u8; 5120];
         let mut filled = 0usize;

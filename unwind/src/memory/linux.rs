@@ -10,7 +10,8 @@ const PAGE: u64 = 4096;
 /// One `process_vm_readv` a read. Where that is forbidden or missing (a container's seccomp profile: EPERM; qemu-user,
 /// an old kernel: ENOSYS) a page at a time goes through a pipe, which needs no permission.
 ///
-/// The process is asked for at each read, so that a value which outlives a fork reads the child.
+/// The calling thread is asked for at each read, so that a value which outlives a fork reads the child; and not the
+/// process, whose main thread may have ended: then it has no memory.
 #[derive(Debug)]
 pub struct ProcessMemory {
     way: Way,
@@ -47,10 +48,10 @@ impl Default for ProcessMemory {
 
 impl Memory for ProcessMemory {
     /// # Signal safety
-    /// Safe: `getpid` and `process_vm_readv`, or `pipe2`, `write`, `read` and `close`.
+    /// Safe: `gettid` and `process_vm_readv`, or `pipe2`, `write`, `read` and `close`.
     fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
         if self.way == Way::Direct {
-            match sys::process_vm_readv(sys::getpid(), address, out) {
+            match sys::process_vm_readv(sys::gettid(), address, out) {
                 Ok(copied) => return copied,
                 Err(Errno(libc::EPERM | libc::ENOSYS)) => self.way = Way::Pipe,
                 Err(_) => return 0,

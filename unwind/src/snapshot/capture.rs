@@ -116,8 +116,10 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         own: Option<&Registers>,
     ) {
         let give_up = sys::monotonic().saturating_add(options.all_within_ns);
-        let pac = self.head.pac;
+        let (pac, me) = (self.head.pac, threads::current());
         let time_left = || give_up.saturating_sub(sys::monotonic());
+        // Who was not captured has its name and its state all the same, in bounded time.
+        let facts_left = || give_up.saturating_add(FACTS_WITHIN_NS).saturating_sub(sys::monotonic());
         let ground = Ground { images, pac, tables: ProcessMemory::new(), context: &mut self.context };
         let walks = Walks { ground, memory: ProcessMemory::new(), stack: &mut self.stack };
         let mut taker = Taker::begin(session, own, walks, &mut self.hall, options);
@@ -128,12 +130,12 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         let listed = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
         let together = options.purpose == Purpose::AllTogether;
         if threads::STOPPING_DISTURBS {
-            learn_facts(if together { Some(&mut *listed) } else { listed.get_mut(..1) });
+            learn_facts(if together { Some(&mut *listed) } else { listed.get_mut(..1) }, &facts_left);
         }
         if together {
             let (count, beyond) = taker.take_together(&mut self.threads, self.head.threads, time_left());
             // Threads that have begun meanwhile.
-            learn_facts(self.threads.get_mut(self.head.threads..count));
+            learn_facts(self.threads.get_mut(self.head.threads..count), &facts_left);
             self.head.threads = count;
             self.head.dropped = self.head.dropped.max(beyond);
         }
@@ -141,7 +143,7 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         for index in 0..threads.len() {
             let first = index == 0;
             if index == 1 && threads::STOPPING_DISTURBS && !together {
-                learn_facts(threads.get_mut(1..));
+                learn_facts(threads.get_mut(1..), &facts_left);
             }
             let left = threads.len().saturating_sub(index);
             let Some(thread) = threads.get_mut(index) else { break };
@@ -151,10 +153,15 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             };
             let still = if first { options.still } else { &|| true };
             let time_left_ns = time_left();
-            patience.stop_within_ns = patience.stop_within_ns.min(time_left_ns);
+            // Where so many threads run that the time is up before anything was done, the one that matters most still
+            // has its own; and the calling thread is not waited for.
+            let waits_for_its_turn = !first && thread.thread != me;
+            if waits_for_its_turn {
+                patience.stop_within_ns = patience.stop_within_ns.min(time_left_ns);
+            }
             let mut share = frames.share(depth, first, left);
             thread.first_frame = share.start;
-            if time_left_ns == 0 && !taker.has(index) {
+            if waits_for_its_turn && time_left_ns == 0 && !taker.has(index) {
                 thread.held = Held::Not(SuspendError::OutOfTime);
             } else {
                 taker.take(index, thread, &mut share, patience, still);
@@ -166,7 +173,7 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         self.head.frames = frames.used;
         drop(taker);
         if !threads::STOPPING_DISTURBS {
-            learn_facts(Some(threads));
+            learn_facts(Some(threads), &facts_left);
         }
         self.head.ended_ns = sys::monotonic();
     }
@@ -195,8 +202,20 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
     }
 }
 
-fn learn_facts(threads: Option<&mut [ThreadCapture]>) {
-    for thread in threads.unwrap_or(&mut []) {
+/// How long threads are asked about when the time for stopping them is up.
+const FACTS_WITHIN_NS: u64 = 500_000_000;
+
+/// Asks about threads, while there is time: about the first of them in any case.
+fn learn_facts(threads: Option<&mut [ThreadCapture]>, time_left: &dyn Fn() -> u64) {
+    let me = threads::current();
+    for (index, thread) in threads.unwrap_or(&mut []).iter_mut().enumerate() {
+        if index > 0 && time_left() == 0 {
+            return;
+        }
         thread.facts = threads::facts(thread.thread);
+        if thread.thread == me {
+            // It is in the one that answers.
+            thread.facts.system_call = None;
+        }
     }
 }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The kernel counts how often a thread was given a processor, so one that has run in between is found out even if it
-//! waits again at the same place. Only the stack pointer and the program counter are told.
+//! waits again at the same place. Only the stack pointer and the program counter are told, and on x86_64 the registers that
+//! hold the system call's arguments: glibc's `vfork` waits with its return address in one of them and nowhere else.
 
 use super::handshake;
 use crate::memory::Memory;
@@ -32,6 +33,7 @@ pub(crate) struct Peek {
     times: Fd,
     found: Told,
     registers: Registers,
+    known: KnownRegisters,
 }
 
 fn why_untold(thread: ThreadId) -> SuspendError {
@@ -82,15 +84,18 @@ impl Peek {
         if place.futex.is_some_and(|word| word == handshake::word_address()) {
             return Err(SuspendError::Running);
         }
-        if !counts_runs(found.times()) || place.in_call && !follows_system_call(code, place.pc) {
+        let instruction = if place.arguments.is_some() { call_before(code, place.pc) } else { None };
+        if !counts_runs(found.times()) || place.arguments.is_some() && instruction.is_none() {
             return Err(SuspendError::Untold);
         }
-        Ok(Self { call, times, found, registers: registers(place) })
+        let (registers, known) = registers(place, instruction);
+        Ok(Self { call, times, found, registers, known })
     }
 
-    /// The stack pointer and the program counter. Behind the system call's instruction, if the thread is in one.
-    pub(crate) fn registers(&self) -> (Registers, KnownRegisters) {
-        (self.registers, KnownRegisters::stack_and_program_counter(Architecture::NATIVE))
+    /// What is told: the stack pointer, the program counter, behind the system call's instruction if the thread is in
+    /// one, and the arguments where they are in the registers that the instruction takes them from.
+    pub(crate) const fn registers(&self) -> (Registers, KnownRegisters) {
+        (self.registers, self.known)
     }
 
     /// Whether the thread has not run since it was looked at: what was read of it meanwhile is of one moment.
@@ -108,8 +113,8 @@ impl Peek {
 /// Where a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    /// In a system call; else in a page fault, or stopped.
-    in_call: bool,
+    /// Those of the system call; none in a page fault, or stopped.
+    arguments: Option<[u64; 6]>,
     /// The word, if the call waits for a futex.
     futex: Option<u64>,
     sp: u64,
@@ -124,17 +129,19 @@ impl Place {
         if number == b"running" {
             return Err(SuspendError::Running);
         }
-        let in_call = number != b"-1";
-        let mut futex = None;
-        if in_call {
+        let (mut arguments, mut futex) = (None, None);
+        if number != b"-1" {
             let number = sys::decimal(number).ok_or(SuspendError::Untold)?;
-            let first = fields.next().and_then(sys::hexadecimal);
-            futex = first.filter(|_| number == libc::SYS_futex as u64);
+            let mut told = [0; 6];
+            for argument in &mut told {
+                *argument = fields.next().and_then(sys::hexadecimal).ok_or(SuspendError::Untold)?;
+            }
+            futex = told.first().copied().filter(|_| number == libc::SYS_futex as u64);
+            arguments = Some(told);
         }
-        let mut fields = fields.skip(if in_call { 5 } else { 0 });
         let mut address = || fields.next().and_then(sys::hexadecimal).filter(|address| *address != 0);
         match (address(), address()) {
-            (Some(sp), Some(pc)) => Ok(Self { in_call, futex, sp, pc }),
+            (Some(sp), Some(pc)) => Ok(Self { arguments, futex, sp, pc }),
             _ => Err(SuspendError::Untold),
         }
     }
@@ -146,25 +153,50 @@ fn counts_runs(times: &[u8]) -> bool {
     fields.nth(2).and_then(sys::decimal).is_some_and(|runs| runs != 0)
 }
 
-/// Whether the instruction before `pc` calls the kernel. Under an emulator `pc` is none of the program's.
-fn follows_system_call<M: Memory>(code: &mut M, pc: u64) -> bool {
+/// An instruction that calls the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Syscall,
+    /// Of a 32-bit program: its arguments are in other registers.
+    Int80,
+    Svc,
+}
+
+/// The instruction before `pc`, if it calls the kernel. Under an emulator `pc` is none of the program's.
+fn call_before<M: Memory>(code: &mut M, pc: u64) -> Option<Call> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     const INT_80: [u8; 2] = [0xcd, 0x80];
     const SVC: [u8; 4] = [0x01, 0, 0, 0xd4];
     let mut before = [0; 4];
     let start = pc.wrapping_sub(before.len() as u64);
-    code.read(start, &mut before) == before.len()
-        && match Architecture::NATIVE {
-            Architecture::X86_64 => before.ends_with(&SYSCALL) || before.ends_with(&INT_80),
-            Architecture::Arm64 => before == SVC,
-        }
+    if code.read(start, &mut before) != before.len() {
+        return None;
+    }
+    match Architecture::NATIVE {
+        Architecture::X86_64 if before.ends_with(&SYSCALL) => Some(Call::Syscall),
+        Architecture::X86_64 if before.ends_with(&INT_80) => Some(Call::Int80),
+        Architecture::Arm64 if before == SVC => Some(Call::Svc),
+        _ => None,
+    }
 }
 
-fn registers(place: Place) -> Registers {
+fn registers(place: Place, instruction: Option<Call>) -> (Registers, KnownRegisters) {
     let Place { sp, pc, .. } = place;
+    let known = KnownRegisters::stack_and_program_counter(Architecture::NATIVE);
     match Architecture::NATIVE {
-        Architecture::X86_64 => Registers::X86_64(RegistersX86_64 { rsp: sp, rip: pc, ..Default::default() }),
-        Architecture::Arm64 => Registers::Arm64(RegistersArm64 { sp, pc, ..Default::default() }),
+        Architecture::X86_64 => {
+            let two = RegistersX86_64 { rsp: sp, rip: pc, ..Default::default() };
+            match (place.arguments, instruction) {
+                (Some([rdi, rsi, rdx, r10, r8, r9]), Some(Call::Syscall)) => {
+                    let registers = RegistersX86_64 { rdi, rsi, rdx, r10, r8, r9, ..two };
+                    // Their DWARF numbers.
+                    let known = known.with(5).with(4).with(1).with(10).with(8).with(9);
+                    (Registers::X86_64(registers), known)
+                }
+                _ => (Registers::X86_64(two), known),
+            }
+        }
+        Architecture::Arm64 => (Registers::Arm64(RegistersArm64 { sp, pc, ..Default::default() }), known),
     }
 }
 

@@ -145,10 +145,11 @@ fn a_thread_that_runs_or_is_not_there_cannot_be_peeked_at() {
 fn what_kernels_print_is_read_or_refused() {
     let parse = |text: &str| Place::parse(text.as_bytes());
     let futex = "202 0x1 0x80 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f00\n";
-    assert_eq!(parse(futex), Ok(Place { in_call: true, futex: Some(1), sp: 0x7ffc, pc: 0x7f00 }));
+    let arguments = Some([1, 0x80, 2, 0, 0, 0xffff_ffff]);
+    assert_eq!(parse(futex), Ok(Place { arguments, futex: Some(1), sp: 0x7ffc, pc: 0x7f00 }));
     assert_eq!(
         parse("-1 0x7ffc 0x7f00\n"),
-        Ok(Place { in_call: false, futex: None, sp: 0x7ffc, pc: 0x7f00 })
+        Ok(Place { arguments: None, futex: None, sp: 0x7ffc, pc: 0x7f00 })
     );
     assert_eq!(parse("running\n"), Err(SuspendError::Running));
     // A kernel thread, a cut line, no line.
@@ -158,4 +159,19 @@ fn what_kernels_print_is_read_or_refused() {
     assert!(
         counts_runs(b"1 2 3\n") && !counts_runs(b"0 0 0\n") && !counts_runs(b"1 2\n") && !counts_runs(b"")
     );
+}
+
+#[test]
+fn arguments_are_registers_only_behind_the_instruction_that_takes_them_from_there() {
+    let place = Place { arguments: Some([11, 12, 13, 14, 15, 16]), futex: None, sp: 0x7ffc, pc: 0x7f00 };
+    let two = KnownRegisters::stack_and_program_counter(Architecture::NATIVE);
+    assert_eq!(registers(place, Some(Call::Int80)).1, two);
+    assert_eq!(registers(Place { arguments: None, ..place }, None).1, two);
+    let (found, known) = registers(place, Some(Call::Syscall));
+    if let Registers::X86_64(found) = found {
+        let six = [found.rdi, found.rsi, found.rdx, found.r10, found.r8, found.r9];
+        assert_eq!(Some(six), place.arguments);
+        assert!([5, 4, 1, 10, 8, 9, 7, 16].iter().all(|number| known.contains(*number)));
+        assert!(!known.contains(6) && !known.contains(2) && !known.contains(11));
+    }
 }
