@@ -116,7 +116,8 @@ static STORAGE: Mutex<(ImageTable, Snapshot<64, 4096, { 1 << 20 }>)> =
 fn capture(suspender: &Suspender, options: Options<'_>) -> Captured {
     let mut storage = STORAGE.lock().unwrap();
     let (images, snapshot) = &mut *storage;
-    images.refresh().unwrap();
+    // An older table is good enough: nothing is loaded meanwhile.
+    let _ = images.refresh();
     let begun = Instant::now();
     snapshot.capture(suspender, images, &options).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
@@ -269,33 +270,40 @@ fn debug(child: &mut Child) {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let tids: Vec<i32> =
         tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
-    // SAFETY: requests about threads of our child, without pointers.
-    unsafe {
-        for tid in &tids {
-            assert_eq!(libc::ptrace(libc::PTRACE_SEIZE, *tid, 0, 0), 0);
-        }
-        child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        let begun = Instant::now();
-        let mut alive = tids.len();
-        while alive > 0 && begun.elapsed() < Duration::from_secs(30) {
-            alive = 0;
-            for tid in &tids {
-                let mut status = 0;
-                // The status of the process itself is for who waits for it.
-                let leader = *tid == child.id() as i32;
-                match libc::waitpid(*tid, &mut status, libc::__WALL | libc::WNOHANG) {
-                    0 => alive += usize::from(!leader),
-                    got if got == *tid && libc::WIFSTOPPED(status) => {
-                        let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
-                        libc::ptrace(libc::PTRACE_CONT, *tid, 0, signal);
-                        alive += 1;
+    // On a thread of its own: when that ends, the kernel lets go of whom it traces. A stop that nobody has waited for would
+    // be taken for the end of the process.
+    std::thread::scope(|scope| {
+        let tracer = scope.spawn(|| {
+            // SAFETY: requests about threads of our child, without pointers.
+            unsafe {
+                for tid in &tids {
+                    assert_eq!(libc::ptrace(libc::PTRACE_SEIZE, *tid, 0, 0), 0);
+                }
+                child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+                let begun = Instant::now();
+                let mut alive = tids.len();
+                while alive > 0 && begun.elapsed() < Duration::from_secs(30) {
+                    alive = 0;
+                    for tid in &tids {
+                        let mut status = 0;
+                        // The status of the process itself is for who waits for it.
+                        let leader = *tid == child.id() as i32;
+                        match libc::waitpid(*tid, &mut status, libc::__WALL | libc::WNOHANG) {
+                            0 => alive += usize::from(!leader),
+                            got if got == *tid && libc::WIFSTOPPED(status) => {
+                                let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+                                libc::ptrace(libc::PTRACE_CONT, *tid, 0, signal);
+                                alive += 1;
+                            }
+                            _ => {}
+                        }
                     }
-                    _ => {}
+                    std::thread::sleep(Duration::from_micros(200));
                 }
             }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    }
+        });
+        tracer.join().unwrap();
+    });
 }
 
 #[test]
@@ -488,4 +496,26 @@ fn where_the_main_thread_has_ended_the_others_are_walked_to_their_ends() {
         std::process::exit(0);
     };
     alone("where_the_main_thread_has_ended_the_others_are_walked_to_their_ends", 0, body, |_| {});
+}
+
+#[test]
+fn where_no_descriptor_is_left_the_thread_that_matters_is_read_and_the_others_are_said_to_be_missing() {
+    let body = |_| {
+        let (suspender, threads) = (ready(), Threads::start());
+        STORAGE.lock().unwrap().0.refresh().unwrap();
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: reads one structure.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
+        let captured = capture(&suspender, Options { first: Some(threads.runs.id), ..one_by_one() });
+        assert_eq!(captured.set, Set::NotTogether(SuspendError::Unlisted));
+        assert!(matches!(captured.thread(threads.runs.id).held, Held::Signal { .. }));
+        assert!(captured.is_in(threads.runs.id, spin_inner as *const () as usize));
+        threads.assert_go_on();
+    };
+    alone(
+        "where_no_descriptor_is_left_the_thread_that_matters_is_read_and_the_others_are_said_to_be_missing",
+        0,
+        body,
+        |_| {},
+    );
 }

@@ -90,8 +90,11 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
     ///
     /// `images` should have been refreshed just before: a frame outside its code ends a walk.
     ///
+    /// Where the threads cannot be listed, for no descriptor is left say, the first that the options name is captured all the
+    /// same, and [`View::set`](super::View::set) says that the others are missing.
+    ///
     /// # Errors
-    /// The threads cannot be listed.
+    /// The threads cannot be listed, and the options name none.
     ///
     /// # Signal safety
     /// Safe, with about 12 KiB of stack. It waits, but never for longer than the options say.
@@ -102,8 +105,17 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         options: &Options<'_>,
     ) -> Result<(), SnapshotError> {
         // Before the session, so that it ends after it: on Mach it then gives rights back, and nobody may be held.
-        let _listing = self.list(options)?;
+        let listing = self.list(options);
+        if let (Err(error), None) = (&listing, options.first) {
+            return Err(*error);
+        }
+        if let (Err(_), Some(first)) = (&listing, options.first) {
+            self.list_only(first);
+        }
         self.take_listed(suspender.session(), images, options, None);
+        if listing.is_err() {
+            self.head.set = Set::NotTogether(SuspendError::Unlisted);
+        }
         Ok(())
     }
 
@@ -176,6 +188,14 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             learn_facts(Some(threads), &facts_left);
         }
         self.head.ended_ns = sys::monotonic();
+    }
+
+    /// Lists one thread, where the others cannot be listed.
+    pub(super) fn list_only(&mut self, thread: ThreadId) {
+        if let Some(slot) = self.threads.first_mut() {
+            *slot = ThreadCapture { thread, main: threads::is_main(thread), ..ThreadCapture::EMPTY };
+            self.head.threads = 1;
+        }
     }
 
     /// Forgets the earlier content, and lists who is to be captured: the first, the main thread, then the others in the

@@ -1,7 +1,7 @@
 //! A capture from a signal handler: the thread that was interrupted comes first, as it was then.
 
 use super::storage::Snapshot;
-use super::{Options, ThreadCapture};
+use super::{Options, Set};
 use crate::images::ImageTable;
 use crate::suspend::{Session, SuspendError, Suspender};
 use crate::sys;
@@ -55,13 +55,13 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         // Before the listing: a thread that ends while this waits is not listed.
         let session = session_within(suspender);
         let listing = self.list(&options);
-        if listing.is_err()
-            && let Some(slot) = self.threads.first_mut()
-        {
-            *slot = ThreadCapture { thread: me, main: me.0 == sys::getpid(), ..ThreadCapture::EMPTY };
-            self.head.threads = 1;
+        if listing.is_err() {
+            self.list_only(me);
         }
         self.take_listed(session, images, &options, Some(registers));
+        if listing.is_err() {
+            self.head.set = Set::NotTogether(SuspendError::Unlisted);
+        }
     }
 }
 

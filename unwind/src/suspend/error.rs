@@ -54,6 +54,8 @@ pub enum SuspendError {
     HelperLate = 32,
     /// There is no memory for the stacks of all threads at one time.
     NoArena = 33,
+    /// The threads could not be listed: no descriptor is left, or `/proc` is not mounted.
+    Unlisted = 34,
 }
 
 impl SuspendError {
@@ -85,6 +87,7 @@ impl SuspendError {
             31 => Self::HelperDied,
             32 => Self::HelperLate,
             33 => Self::NoArena,
+            34 => Self::Unlisted,
             _ => return None,
         })
     }
@@ -118,6 +121,7 @@ impl core::fmt::Display for SuspendError {
             Self::HelperDied => "the tracing helper died",
             Self::HelperLate => "the tracing helper took too long",
             Self::NoArena => "there is no memory for all stacks at one time",
+            Self::Unlisted => "the other threads could not be listed",
         })
     }
 }

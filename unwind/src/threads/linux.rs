@@ -50,6 +50,11 @@ impl Listing {
     }
 }
 
+/// Whether a thread is the main one, as far as that can be told without a list.
+pub(crate) fn is_main(thread: ThreadId) -> bool {
+    thread.0 == sys::getpid()
+}
+
 /// Lists the threads of this process in `out` and returns how many there are, which may be more than fit. The kernel
 /// lists them from the oldest to the newest, the main thread first.
 ///

@@ -35,6 +35,11 @@ pub fn current() -> ThreadId {
     ThreadId(port as i32)
 }
 
+/// Whether a thread is the main one, as far as that can be told without a list: not at all.
+pub(crate) const fn is_main(_thread: ThreadId) -> bool {
+    false
+}
+
 /// Lists the threads of this process in `out` and returns how many there are, which may be more than fit. The kernel
 /// lists them from the oldest to the newest, the main thread first.
 ///
