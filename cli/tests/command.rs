@@ -473,7 +473,7 @@ fn a_crash_is_shown_with_the_function_that_crashed_and_no_freeze_beside_it() {
         assert!(out.contains(&format!("Exception Type:      {signal}\n")), "{out}");
         let list = text(&run(&["list", report.to_str().unwrap()]).stdout);
         assert_eq!(list.lines().count(), 1, "{list}");
-        assert!(list.contains("  killed     ") && list.contains(signal) && list.contains(function), "{list}");
+        assert!(list.contains("  crashed    ") && list.contains(signal) && list.contains(function), "{list}");
         let record = json(&report, 1);
         assert_eq!(
             (record["kind"].as_str(), record["crash"]["name"].as_str()),

@@ -51,7 +51,7 @@ fn a_crash_comes_back_with_its_signal_and_is_shown_by_it() {
     assert_eq!((crash.signal, crash.code, crash.address, crash.sender), (11, 1, Some(0x1234), None));
     assert_eq!((crash.name.as_str(), crash.code_name.as_str()), ("SIGSEGV", "SEGV_MAPERR"));
     let line = list_line(&record);
-    assert!(line.contains("  killed     SIGSEGV, SEGV_MAPERR at 0x1234  name ["), "{line}");
+    assert!(line.contains("  crashed    SIGSEGV, SEGV_MAPERR at 0x1234  name ["), "{line}");
     let text = text(&record);
     for expected in [
         "Exception Type:      SIGSEGV\n",

@@ -18,8 +18,8 @@
 //! is part of its record.
 //!
 //! Nothing is allocated and no lock is waited for, so that it works with a corrupted heap, inside the allocator, and while a
-//! freeze is captured or a freeze's callback runs. It takes two seconds at most, if threads refuse to be stopped, and
-//! normally a few milliseconds.
+//! freeze is captured or a freeze's callback runs. It takes two seconds, if threads refuse to be stopped, and
+//! normally a few milliseconds; longer where hundreds of threads fight for the processors.
 //!
 //! - A stack overflow leaves no stack to handle it on: the thread needs an alternate one, as Rust's threads have it. For
 //!   others there is [`protect_this_thread`].

@@ -72,15 +72,16 @@ pub(super) fn restore_earlier() {
 
 /// Takes care that the signal comes again, to the earlier action, once the calling handler has returned.
 ///
-/// The instruction that the kernel has stopped a thread for is executed again, and is stopped for again. Other signals
-/// are sent again, to this thread, and wait until the handler's return unblocks them: so a core dump shows the thread as
+/// The instruction that the kernel has stopped a thread for is executed again, and is stopped for again. Other signals,
+/// of memory that the hardware has found damaged in no instruction's course too, are sent again, to this thread, and wait until the handler's return unblocks them: so a core dump shows the thread as
 /// it was.
 ///
 /// # Signal safety
 /// Safe.
 pub(super) fn come_again(info: &Info) {
     let by_the_instruction = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
-    if info.code > 0 && by_the_instruction.contains(&info.signal) {
+    let of_no_instruction = info.signal == libc::SIGBUS && info.code == libc::BUS_MCEERR_AO;
+    if info.code > 0 && by_the_instruction.contains(&info.signal) && !of_no_instruction {
         return;
     }
     // SAFETY: a set of our own; system calls that read what the kernel has written.

@@ -44,7 +44,7 @@ impl RecordStrategy {
     }
 }
 
-/// Of a crash `3  2026-11-30T17:00:00Z  killed  SIGSEGV, SEGV_MAPERR at 0x0  program [pid]  …`, of a freeze
+/// Of a crash `3  2026-11-30T17:00:00Z  crashed  SIGSEGV, SEGV_MAPERR at 0x0  program [pid]  …`, of a freeze
 /// `1  2026-11-30T17:00:00Z  recovered  502 ms  main (run-loop)  program [pid]  the innermost frame of the program's own`.
 pub fn list_line(record: &Record) -> String {
     let (name, pid) =
@@ -60,12 +60,9 @@ pub fn list_line(record: &Record) -> String {
             format!("{lasted:>8}  {} ({})", Clean(&record.component), record.strategy.name())
         }
     };
-    format!(
-        "{:>4}  {wall}  {:<9}  {what}  {} [{pid}]{culprit}{torn}",
-        record.sequence,
-        record.outcome.name(),
-        Clean(name),
-    )
+    // Whether it ended the process is not known: an earlier handler may have borne it.
+    let ended = if record.kind == RecordKind::Crash { "crashed" } else { record.outcome.name() };
+    format!("{:>4}  {wall}  {ended:<9}  {what}  {} [{pid}]{culprit}{torn}", record.sequence, Clean(name))
 }
 
 /// The innermost function of the watched thread that lies in the program itself and belongs to no runtime.
