@@ -15,7 +15,7 @@ pub struct ImagesError(i32);
 
 impl core::fmt::Display for ImagesError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "/proc/thread-self/maps cannot be read (error {}); is /proc mounted?", self.0)
+        write!(f, "/proc/self/maps cannot be read (error {}); is /proc mounted?", self.0)
     }
 }
 
@@ -34,8 +34,9 @@ impl ImageTable {
             self.clear();
         }
         self.generation = self.generation.wrapping_add(1);
-        // The calling thread's: those of a main thread that has ended are empty.
-        let maps = sys::open(c"/proc/thread-self/maps").map_err(|error| ImagesError(error.0))?;
+        let open = |path| sys::open(path).map_err(|error| ImagesError(error.0));
+        let mut maps = open(c"/proc/self/maps")?;
+        let mut is_empty = true;
         let mut reader = Refresh { table: self, memory: ProcessMemory::new(), candidate: None };
         let mut buffer = [0u8; 5120];
         let mut filled = 0usize;
@@ -43,11 +44,17 @@ impl ImageTable {
         let mut skipping = false;
         while let Some(free) = buffer.get_mut(filled..) {
             let read = match maps.read(free) {
+                // The main thread has ended, and with it what is told of the process; not so of the calling thread.
+                Ok(0) if is_empty => {
+                    (maps, is_empty) = (open(c"/proc/thread-self/maps")?, false);
+                    continue;
+                }
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(sys::Errno(libc::EINTR)) => continue,
                 Err(error) => return Err(ImagesError(error.0)),
             };
+            is_empty = false;
             filled = filled.saturating_add(read);
             let text = buffer.get(..filled).unwrap_or(&[]);
             let mut consumed = 0usize;
