@@ -244,15 +244,16 @@ fn a_crash_while_another_thread_captures_waits_for_that_but_not_for_ever() {
     let folder = Folder::new();
     assert_eq!(run(&folder, "while captured").signal(), Some(libc::SIGSEGV));
     let record = crash(&folder);
-    assert_complete(&record, "crashes_while_another_captures");
-    // Wherever it has come to since.
-    let capturer = thread(&record, "capturer");
-    assert!(
-        !capturer.frames.is_empty() && capturer.stop.code == 1,
-        "{:?} {:?}",
-        capturer.held,
-        capturer.stop
-    );
+    if emulated() {
+        // There a capture can take longer than it is waited for.
+        assert_on_stack(&record.threads[0], "crashes_while_another_captures");
+    } else {
+        assert_complete(&record, "crashes_while_another_captures");
+        // Wherever it has come to since.
+        let capturer = thread(&record, "capturer");
+        let whole = !capturer.frames.is_empty() && capturer.stop.code == 1;
+        assert!(whole, "{:?} {:?}", capturer.held, capturer.stop);
+    }
 
     let folder = Folder::new();
     assert_eq!(run(&folder, "while captured for long").signal(), Some(libc::SIGSEGV));
