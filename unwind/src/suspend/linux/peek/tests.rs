@@ -144,9 +144,9 @@ fn a_thread_that_runs_or_is_not_there_cannot_be_peeked_at() {
 #[test]
 fn what_kernels_print_is_read_or_refused() {
     let parse = |text: &str| Place::parse(text.as_bytes());
-    let futex = "202 0x1 0x80 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f00\n";
+    let futex = std::format!("{} 0x1 0x80 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f00\n", libc::SYS_futex);
     let arguments = Some([1, 0x80, 2, 0, 0, 0xffff_ffff]);
-    assert_eq!(parse(futex), Ok(Place { arguments, futex: Some(1), sp: 0x7ffc, pc: 0x7f00 }));
+    assert_eq!(parse(&futex), Ok(Place { arguments, futex: Some(1), sp: 0x7ffc, pc: 0x7f00 }));
     assert_eq!(
         parse("-1 0x7ffc 0x7f00\n"),
         Ok(Place { arguments: None, futex: None, sp: 0x7ffc, pc: 0x7f00 })
