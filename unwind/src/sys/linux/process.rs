@@ -68,7 +68,7 @@ pub(crate) fn hurry() {
         unsafe { syscall(libc::SYS_sched_setattr, [0, &raw const attributes as usize, 0, 0, 0, 0]) }
     };
     if set(libc::SCHED_FIFO, 1, 0).is_err() {
-        let _ = set(libc::SCHED_OTHER, 0, SMALLEST_SLICE);
+        let _ = set(libc::SCHED_NORMAL, 0, SMALLEST_SLICE);
     }
 }
 
