@@ -120,9 +120,9 @@ static STORAGE: Mutex<(ImageTable, Snapshot<128, 8192, { 1 << 20 }>)> =
 #[test]
 fn captures_under_load_hang_nobody_and_mark_what_is_torn() {
     if !deaf().is_empty() {
-        println!(
-            "skipped: an emulator, which has a deaf thread of its own, can lock itself up in a fork among threads"
-        );
+        // Seen under qemu-user: 400 captures passed once; another time, after 40, a worker stood still for a minute and the
+        // process never ended. Whose fault that is has not been found.
+        println!("skipped: an emulator, told by a deaf thread of its own");
         return;
     }
     let captures = std::env::var("FREEZEFRAME_CAPTURES").ok().and_then(|count| count.parse().ok());
