@@ -8,7 +8,7 @@ pub const MAGIC: [u8; 8] = *b"\x89FFR\r\n\x1a\n";
 /// A reader refuses a file of a greater major version.
 pub const MAJOR: u16 = 1;
 /// Greater minor versions add sections, or fields at the end of sections.
-pub const MINOR: u16 = 1;
+pub const MINOR: u16 = 2;
 
 /// Everything in the file that is mapped begins at a multiple of this.
 pub const PAGE: usize = 4096;

@@ -5,6 +5,7 @@ mod crash;
 mod cursor;
 mod decode;
 mod geometry;
+mod locks;
 mod record;
 mod report;
 mod slot;
@@ -15,5 +16,5 @@ pub use record::{
     Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Stop, Symbol,
     SystemCall, SystemInfo, Thread, Threshold, Times,
 };
-pub use record::{HeldInfo, ProcessInfo, SetHow, SetInfo};
+pub use record::{HeldInfo, LockInfo, LockOwner, LockStep, ProcessInfo, SetHow, SetInfo};
 pub use report::{Report, Torn};

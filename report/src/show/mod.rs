@@ -5,6 +5,7 @@ mod clean;
 mod crash;
 mod json;
 mod list;
+mod locks;
 mod notes;
 mod symbols;
 mod text;
