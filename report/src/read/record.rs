@@ -1,7 +1,7 @@
 //! What a record says, for programs. Serialized, this is the JSON form; addresses and registers are hexadecimal strings,
 //! since JSON's numbers lose bits.
 
-use super::CrashInfo;
+use super::{CrashInfo, EpisodeInfo, SamplesInfo, ToldInfo};
 use serde::{Serialize, Serializer};
 
 pub(super) fn hex<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -43,6 +43,14 @@ pub struct Record {
     pub outcome: RecordOutcome,
     /// How long it lasted, or had lasted when that was last written down.
     pub duration_ns: u64,
+    /// Later freezes with the same stack that this record stands for as well.
+    pub repeats: Repeats,
+    /// How severe it is and what caused it; none in a record of an earlier version.
+    pub episode: Option<EpisodeInfo>,
+    /// What the watched thread did meanwhile; none in a record of an earlier version.
+    pub samples: Option<SamplesInfo>,
+    /// What the program told of itself; none if it told nothing.
+    pub told: Option<ToldInfo>,
     /// What happened when.
     pub times: Times,
     /// Whether its threads show one moment.
@@ -77,6 +85,15 @@ pub struct Record {
     pub dropped: Option<Dropped>,
 }
 
+/// Later freezes with the same stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Repeats {
+    /// How many.
+    pub count: u32,
+    /// How long they lasted, all together.
+    pub duration_ns: u64,
+}
+
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,6 +102,10 @@ pub enum RecordKind {
     Freeze,
     /// A signal that has ended the program.
     Crash,
+    /// A run loop that turned, but never waited.
+    NeverIdle,
+    /// A process that took much of the processors for long.
+    CpuHigh,
     /// Something that this version does not know.
     Unknown,
 }
@@ -99,6 +120,8 @@ pub enum RecordStrategy {
     Ping,
     /// By the signal's handler.
     Signal,
+    /// By the process's CPU time.
+    CpuTime,
     /// In a way that this version does not know.
     Unknown,
 }

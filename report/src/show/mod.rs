@@ -3,6 +3,7 @@
 mod apple;
 mod clean;
 mod crash;
+mod episode;
 mod json;
 mod list;
 mod locks;

@@ -2,6 +2,7 @@
 
 use super::apple::field;
 use super::clean::Clean;
+use super::episode::write_episode;
 use super::list::duration;
 use super::locks::{lock_note, write_locks};
 use crate::read::{HeldHow, Record, RecordKind, SetHow, Thread};
@@ -10,6 +11,7 @@ use std::io::{Result, Write};
 /// What was watched and how, and what that cost.
 pub(super) fn write_details(out: &mut dyn Write, record: &Record) -> Result<()> {
     let crash = record.kind == RecordKind::Crash;
+    write_episode(out, record)?;
     if !crash {
         write_watch(out, record)?;
     }
