@@ -2,6 +2,7 @@
 
 mod cause;
 mod crash;
+mod mutex;
 mod run_loop;
 mod table;
 
