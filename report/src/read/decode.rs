@@ -3,10 +3,10 @@
 use super::crash::crash;
 use super::cursor::Cursor;
 use super::episode::episode;
-use super::samples::samples;
-use super::told::told;
 use super::record::*;
+use super::samples::samples;
 use super::slot::Slot;
+use super::told::told;
 use crate::encode::{AppState, Kind, Strategy};
 use crate::layout::{FRAME_BYTES, NO_IMAGE, Outcome, Section};
 use freezeframe_arch::{Architecture, PacMask, Registers};
@@ -303,14 +303,7 @@ fn frame(c: &mut Cursor<'_>, pac_mask: u64) -> Option<Frame> {
 }
 
 /// A frame of its fields.
-pub(super) fn frame_of(
-    pc: u64,
-    sp: u64,
-    image: Option<u32>,
-    origin: u8,
-    trust: u8,
-    pac_mask: u64,
-) -> Frame {
+pub(super) fn frame_of(pc: u64, sp: u64, image: Option<u32>, origin: u8, trust: u8, pac_mask: u64) -> Frame {
     let address = PacMask::new(pac_mask).strip(pc);
     let origin = match origin {
         1 => "instruction",

@@ -16,8 +16,8 @@ pub use crash::{CrashInfo, SenderInfo};
 pub use episode::{CauseKind, EpisodeInfo, EvidenceInfo, SeverityLevel};
 pub(crate) use geometry::{Geometry, read_geometry};
 pub use record::{
-    Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Repeats, Stop, Symbol,
-    SystemCall, SystemInfo, Thread, Threshold, Times,
+    Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Repeats, Stop,
+    Symbol, SystemCall, SystemInfo, Thread, Threshold, Times,
 };
 pub use record::{HeldInfo, ProcessInfo, SetHow, SetInfo};
 pub use report::{Report, Torn};
