@@ -1,6 +1,7 @@
 //! The ways in which the demo's table blocks. Each is a function of its own, to be found in the report.
 
 use super::mutex::Mutex;
+use super::run_loop::RunLoop;
 use crate::arguments::Cause;
 use std::hint::black_box;
 use std::io::{Read, Write, pipe};
@@ -27,6 +28,8 @@ impl Blocker {
             Cause::Lock => block_by_waiting_for_a_lock(),
             Cause::Deadlock => block_by_deadlock(),
             Cause::Io => block_by_reading_a_pipe(),
+            // The loop itself does it: see `keep_busy`.
+            Cause::Livelock => {}
         }
         black_box(self);
     }
@@ -52,6 +55,19 @@ fn block_by_computing() {
         }
     }
     black_box(primes);
+}
+
+/// A turn of the loop that is over soon, and leads to the next one at once.
+#[inline(never)]
+pub(crate) fn keep_busy(run_loop: &RunLoop, until: Instant, then: impl FnOnce(&RunLoop) + 'static) {
+    if Instant::now() >= until {
+        return then(run_loop);
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_micros(200) {
+        std::hint::spin_loop();
+    }
+    run_loop.after(Duration::ZERO, move |run_loop| keep_busy(run_loop, until, then));
 }
 
 #[inline(never)]

@@ -82,6 +82,8 @@ pub enum EvidenceKind {
     Descriptor = 8,
     /// The wait ends by itself, after so many nanoseconds.
     Timeout = 9,
+    /// A thread that takes much of the processors: its id, and its CPU time in nanoseconds.
+    Thread = 10,
 }
 
 /// One piece of evidence.

@@ -147,6 +147,7 @@ fn evidence(c: &mut Cursor<'_>) -> Option<EvidenceInfo> {
         7 => ("word", format!("waits for the word at {a:#x} while it is {b}")),
         8 => ("descriptor", format!("descriptor {a} is {name}")),
         9 => ("timeout", format!("the wait ends by itself after {}", ms(a))),
+        10 => ("thread", format!("thread {a} has computed for {}", ms(b))),
         _ => ("unknown", format!("evidence {code}: {a}, {b} {name}")),
     };
     Some(EvidenceInfo { kind, numbers: [a, b], name, text })

@@ -194,6 +194,12 @@ impl Ring {
         slot.named = slot.tail.at;
     }
 
+    /// Whether a slot still holds the record that it was claimed for: the reserve's gives way to a later one.
+    pub fn holds(&self, slot: &Slot) -> bool {
+        let state = self.slot_word(slot.index, offset_of!(SlotHeader, state)).load(Ordering::Acquire);
+        state == SlotState::Committed as u32 && self.sequence_of(slot.index) == slot.sequence
+    }
+
     /// How many bytes a record's tail can have: behind the payload there are two places for it.
     pub const fn tail_room(&self, slot: &Slot) -> usize {
         (self.stride.saturating_sub(slot.end) / 2) & !63

@@ -120,6 +120,31 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         Ok(())
     }
 
+    /// Captures one thread and no other, like [`capture`](Self::capture) its first: for who looks again and again at what one
+    /// thread does. The earlier content is lost.
+    ///
+    /// # Signal safety
+    /// Safe, with about 12 KiB of stack. It waits, but never for longer than the options say.
+    pub fn capture_thread(
+        &mut self,
+        suspender: &Suspender,
+        images: &ImageTable,
+        thread: ThreadId,
+        options: &Options<'_>,
+    ) {
+        self.forget();
+        self.list_only(thread);
+        self.take_listed(suspender.session(), images, options, None);
+    }
+
+    /// Where the function begins that `lookup` lies in, as far as the unwind tables of its image know.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn function_start(&mut self, images: &ImageTable, lookup: u64) -> Option<u64> {
+        self.context.function_start(images, ProcessMemory::new(), lookup)
+    }
+
     /// Captures the threads that were listed. `own` are the capturing thread's registers, if not those of this call.
     pub(super) fn take_listed(
         &mut self,
@@ -192,7 +217,13 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         self.head.ended_ns = sys::monotonic();
     }
 
-    /// Lists one thread, where the others cannot be listed.
+    fn forget(&mut self) {
+        let started_ns = sys::monotonic();
+        let (set, pac) = (Set::OneByOne, pac_mask());
+        self.head = Head { threads: 0, frames: 0, dropped: 0, set, started_ns, ended_ns: started_ns, pac };
+    }
+
+    /// Lists one thread, where the others cannot be listed or are not wanted.
     pub(super) fn list_only(&mut self, thread: ThreadId) {
         if let Some(slot) = self.threads.first_mut() {
             *slot = ThreadCapture { thread, main: threads::is_main(thread), ..ThreadCapture::EMPTY };
@@ -203,9 +234,7 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
     /// Forgets the earlier content, and lists who is to be captured: the first, the main thread, then the others in the
     /// kernel's order.
     pub(super) fn list(&mut self, options: &Options<'_>) -> Result<Listing, SnapshotError> {
-        let started_ns = sys::monotonic();
-        let (set, pac) = (Set::OneByOne, pac_mask());
-        self.head = Head { threads: 0, frames: 0, dropped: 0, set, started_ns, ended_ns: started_ns, pac };
+        self.forget();
         let listing = Listing::take(&mut self.ids).map_err(SnapshotError::Threads)?;
         self.head.dropped = listing.count().saturating_sub(THREADS);
         let ids = self.ids.get(..listing.count().min(THREADS)).unwrap_or(&[]);
