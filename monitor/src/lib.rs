@@ -48,6 +48,7 @@ mod ending;
 mod facts;
 mod files;
 mod freeze;
+pub mod leaks;
 mod monitor;
 mod record;
 mod registry;
