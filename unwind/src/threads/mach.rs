@@ -125,6 +125,14 @@ pub fn facts(thread: ThreadId) -> ThreadFacts {
     }
 }
 
+/// A thread's CPU time in nanoseconds; zero if it has ended.
+///
+/// # Signal safety
+/// Safe: one `thread_info`.
+pub fn cpu_time(thread: ThreadId) -> u64 {
+    extended_info(thread).map_or(0, |info| info.pth_user_time.saturating_add(info.pth_system_time))
+}
+
 /// Whether a thread has not ended.
 pub(crate) fn is_alive(thread: ThreadId) -> bool {
     extended_info(thread).is_some()

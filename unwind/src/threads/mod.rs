@@ -12,8 +12,8 @@ pub(crate) use linux::{
     Listing, STOPPING_DISTURBS, blocks_signal, each, is_alive, is_main, open, open_list, system_call,
 };
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub use linux::{ThreadsError, current, facts, list};
+pub use linux::{ThreadsError, cpu_time, current, facts, list};
 #[cfg(target_vendor = "apple")]
 pub(crate) use mach::{Listing, STOPPING_DISTURBS, is_alive, is_main, system_wide_id};
 #[cfg(target_vendor = "apple")]
-pub use mach::{ThreadsError, current, facts, list};
+pub use mach::{ThreadsError, cpu_time, current, facts, list};
