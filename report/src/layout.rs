@@ -228,6 +228,8 @@ pub enum Section {
     Samples = 9,
     /// What the program told of itself.
     Told = 10,
+    /// How the process and its machine were.
+    Vitals = 11,
 }
 
 impl Section {
@@ -244,6 +246,7 @@ impl Section {
             8 => Self::Episode,
             9 => Self::Samples,
             10 => Self::Told,
+            11 => Self::Vitals,
             _ => return None,
         })
     }

@@ -1,6 +1,6 @@
 //! What a record says beside its threads.
 
-use super::{Crash, Told};
+use super::{Crash, Told, Vitals};
 
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +95,8 @@ pub struct About<'a> {
     pub system: System<'a>,
     /// What the program told of itself.
     pub told: Told<'a>,
+    /// How the process and its machine were, if that was looked at.
+    pub vitals: Option<Vitals>,
 }
 
 /// Which process it was. Strings are bytes as the system gives them, mostly UTF-8.

@@ -4,6 +4,7 @@ use super::About;
 use super::crash::write_crash;
 use super::sections::{Context, Left, write_images, write_process, write_record, write_system, write_thread};
 use super::told::write_told;
+use super::vitals::write_vitals;
 use super::writer::Writer;
 use crate::layout::{self, SECTION_HEADER, Section};
 use freezeframe_unwind::images::ImageTable;
@@ -42,6 +43,9 @@ pub fn encode(out: &mut [u8], about: &About<'_>, snapshot: &View<'_>, images: &I
     }
     section(&mut writer, Section::Process, |w| write_process(w, &about.process));
     section(&mut writer, Section::System, |w| write_system(w, &about.system));
+    if let Some(vitals) = &about.vitals {
+        section(&mut writer, Section::Vitals, |w| write_vitals(w, vitals));
+    }
     if !about.told.is_empty() {
         section(&mut writer, Section::Told, |w| write_told(w, &about.told));
     }

@@ -7,6 +7,7 @@ mod episode;
 mod sections;
 mod tail;
 mod told;
+mod vitals;
 mod writer;
 
 pub use about::{About, AppState, Kind, Process, Strategy, System};
@@ -19,3 +20,6 @@ pub use episode::{Cause, Episode, Evidence, EvidenceKind, Severity, labels};
 pub(crate) use sections::{flags as thread_flags, image_flags};
 pub use tail::{NO_NODE, Node, Sample, Samples, encode_tail};
 pub use told::{Crumb, Told};
+pub use vitals::{
+    AvailableMemory, CpuShare, MemoryOf, MemoryPressure, OpenFiles, PressureLevel, ProcessMemory, Vitals,
+};

@@ -8,6 +8,7 @@ use super::record::*;
 use super::samples::samples;
 use super::slot::Slot;
 use super::told::told;
+use super::vitals::vitals;
 use crate::encode::{AppState, Kind, Strategy};
 use crate::layout::{FRAME_BYTES, NO_IMAGE, Outcome, Section};
 use freezeframe_arch::{Architecture, PacMask, Registers};
@@ -37,6 +38,7 @@ pub(super) fn decode(slot: &Slot<'_>, index: usize, alive: bool) -> Option<Recor
                 samples(&mut cursor, record.pac_mask).map(|samples| record.samples = Some(samples))
             }
             Section::Told => told(&mut cursor).map(|told| record.told = Some(told)),
+            Section::Vitals => vitals(&mut cursor).map(|vitals| record.vitals = Some(vitals)),
             Section::End => end(&mut cursor).map(|dropped| record.dropped = Some(dropped)),
         };
         if decoded.is_none() {
@@ -115,6 +117,7 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
         episode: None,
         samples: None,
         told: None,
+        vitals: None,
         times: Times {
             wall: wall_time(wall_ns),
             wall_ns,

@@ -12,6 +12,7 @@ mod report;
 mod samples;
 mod slot;
 mod told;
+mod vitals;
 
 pub use crash::{CrashInfo, SenderInfo};
 pub use episode::{CauseKind, EpisodeInfo, EvidenceInfo, SeverityLevel};
@@ -24,3 +25,4 @@ pub use record::{HeldInfo, LockInfo, LockOwner, LockStep, ProcessInfo, SetHow, S
 pub use report::{Report, Torn};
 pub use samples::{SampleInfo, SamplesInfo, StackInfo};
 pub use told::{CrumbInfo, ToldInfo};
+pub use vitals::{CpuInfo, MemoryInfo, PressureInfo, VitalsInfo};

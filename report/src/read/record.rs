@@ -1,7 +1,7 @@
 //! What a record says, for programs. Serialized, this is the JSON form; addresses and registers are hexadecimal strings,
 //! since JSON's numbers lose bits.
 
-use super::{CrashInfo, EpisodeInfo, SamplesInfo, ToldInfo};
+use super::{CrashInfo, EpisodeInfo, SamplesInfo, ToldInfo, VitalsInfo};
 use serde::{Serialize, Serializer};
 
 pub(super) fn hex<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -51,6 +51,8 @@ pub struct Record {
     pub samples: Option<SamplesInfo>,
     /// What the program told of itself; none if it told nothing.
     pub told: Option<ToldInfo>,
+    /// How the process and its machine were; none in a record of an earlier version, or of a crash.
+    pub vitals: Option<VitalsInfo>,
     /// What happened when.
     pub times: Times,
     /// Whether its threads show one moment.

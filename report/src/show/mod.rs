@@ -10,6 +10,7 @@ mod locks;
 mod notes;
 mod symbols;
 mod text;
+mod vitals;
 
 pub use apple::write_apple;
 pub use json::to_json;

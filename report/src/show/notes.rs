@@ -5,6 +5,7 @@ use super::clean::Clean;
 use super::episode::write_episode;
 use super::list::duration;
 use super::locks::{lock_note, write_locks};
+use super::vitals::write_vitals;
 use crate::read::{HeldHow, Record, RecordKind, SetHow, Thread};
 use std::io::{Result, Write};
 
@@ -94,53 +95,6 @@ fn write_cost(out: &mut dyn Write, record: &Record) -> Result<()> {
         SetHow::NotTogether | SetHow::Unknown => field(out, "Held One By One", why)?,
     }
     field(out, "Capture Took", duration(times.capture_ended_ns.saturating_sub(times.capture_started_ns)))
-}
-
-/// How the process and the machine were at the detection.
-fn write_vitals(out: &mut dyn Write, record: &Record) -> Result<()> {
-    if let Some(process) = &record.process {
-        if process.app_state != "unknown" {
-            field(out, "App State", process.app_state)?;
-        }
-        if process.debugged {
-            field(out, "Debugger", "attached")?;
-        }
-        if let Some(cpu_ns) = process.cpu_ns {
-            field(out, "CPU Time", format_args!("{} in all threads", duration(cpu_ns)))?;
-        }
-        let machine = record.system.as_ref().and_then(|system| system.memory_bytes);
-        if let (Some(footprint), Some(machine)) = (process.footprint_bytes, machine) {
-            field(out, "Memory", format_args!("footprint {}, machine {}", size(footprint), size(machine)))?;
-        }
-    }
-    if let Some(system) = &record.system {
-        field(out, "Kernel", Clean(&system.kernel))?;
-    }
-    if let Some(continuous_ns) = record.times.continuous_ns {
-        let awake_ns = record.times.detected_ns;
-        // The two clocks were not read at the same instant.
-        let slept = match continuous_ns.saturating_sub(awake_ns) {
-            0..1_000_000_000 => String::new(),
-            slept_ns => format!(", {} of sleep not counted", duration(slept_ns)),
-        };
-        field(out, "Uptime", format_args!("{}{slept}", duration(awake_ns)))?;
-    }
-    Ok(())
-}
-
-/// Bytes in the unit that suits them, to three digits.
-fn size(bytes: u64) -> String {
-    let (value, unit) = match bytes {
-        0..0x10_0000 => (bytes as f64 / 1024.0, "KiB"),
-        0x10_0000..0x4000_0000 => (bytes as f64 / 1_048_576.0, "MiB"),
-        _ => (bytes as f64 / 1_073_741_824.0, "GiB"),
-    };
-    let digits = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {unit}")
 }
 
 /// What a reader of a thread's frames must know of them.

@@ -120,6 +120,7 @@ pub(crate) fn about<'a>(uuid: u8) -> About<'a> {
             memory_bytes: 8_589_934_592,
         },
         told: Told::default(),
+        vitals: None,
     }
 }
 
