@@ -13,6 +13,7 @@ use crate::pressure::{CpuLimit, NeverIdle};
 use crate::record::{Recorder, Settings};
 use crate::registry::Registration;
 use crate::track::Track;
+use crate::vitals::Frames;
 use crate::watch::{Beacon, BeaconShared, Control, CpuWatch, PingSource, PingTarget, Source, Watcher};
 use freezeframe_report::encode::Kind;
 use freezeframe_report::file::{FileError, Size};
@@ -78,6 +79,7 @@ pub struct Builder {
     record_repeats: bool,
     never_idle_ns: Option<u64>,
     cpu: Option<CpuLimit>,
+    frames: Option<Frames>,
     closures: Closures,
 }
 
@@ -101,6 +103,7 @@ impl Builder {
             record_repeats: false,
             never_idle_ns: None,
             cpu: None,
+            frames: None,
             closures: Closures::default(),
         }
     }
@@ -170,6 +173,12 @@ impl Builder {
         self
     }
 
+    /// The frames that the watched loop draws: reports say how many those were before the freeze.
+    pub fn frames(mut self, frames: &Frames) -> Self {
+        self.frames = Some(frames.clone());
+        self
+    }
+
     /// Called when a freeze is detected, when it becomes more severe, and when it ends: on a thread of the monitor's, so that
     /// one that hangs or panics hurts nobody. One that has panicked is not called again.
     pub fn on_freeze(mut self, callback: impl FnMut(&Freeze<'_>) + Send + 'static) -> Self {
@@ -234,6 +243,7 @@ impl Builder {
             limits: self.limits,
             cap: DailyCap::new(self.daily_cap),
             record_repeats: self.record_repeats,
+            frames: self.frames,
         };
         let capturer = Capturer::new(suspender).map_err(StartError::System)?;
         let hooks = Hooks::start(component.clone(), self.closures).map_err(StartError::System)?;

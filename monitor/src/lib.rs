@@ -63,6 +63,7 @@ mod sampler;
 mod samples;
 mod semaphore;
 mod track;
+pub mod vitals;
 mod watch;
 
 pub use activity::Activity;

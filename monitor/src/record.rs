@@ -3,11 +3,12 @@
 use crate::capture::Capturer;
 use crate::clock;
 use crate::episode::{Annealing, DailyCap, SeverityLimits};
-use crate::facts::{Facts, Vitals};
+use crate::facts::{Facts, Moment};
 use crate::freeze::{Candidate, Heard, Phase};
 use crate::hooks::{Answer, Crumbs, Hooks, Text, Values};
 use crate::sampler::Silence;
 use crate::track::{Open, Track};
+use crate::vitals::{AtDetection, Frames};
 use crate::watch::Control;
 use freezeframe_report::encode::{
     About, AppState, Cause, Crumb, Episode, Kind, Severity, Strategy, Told, encode, encode_tail, labels,
@@ -43,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) cap: DailyCap,
     /// Whether each freeze gets a record of its own, however often its stack was met.
     pub(crate) record_repeats: bool,
+    /// What the program draws, if it says so.
+    pub(crate) frames: Option<Frames>,
 }
 
 /// A record that later freezes with the same stack are counted in.
@@ -60,6 +63,7 @@ pub(crate) struct Recorder {
     component: Arc<str>,
     settings: Settings,
     facts: Facts,
+    vitals: AtDetection,
     /// A store into a mapped file can wait for the file system: records are made here first.
     staging: Vec<u8>,
     tail: Vec<u8>,
@@ -72,7 +76,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn new(
         component: Arc<str>,
-        settings: Settings,
+        mut settings: Settings,
         facts: Facts,
         capturer: Capturer,
         file: Option<Arc<ReportFile>>,
@@ -84,7 +88,8 @@ impl Recorder {
         // Not zeros: those would be pages that are not there yet.
         let (staging, tail) = (vec![0xff; bytes - 2 * tail], vec![0xff; tail]);
         let annealing = Annealing::new();
-        Self { capturer, component, settings, facts, staging, tail, file, annealing, control, hooks }
+        let vitals = AtDetection::new(settings.frames.take());
+        Self { capturer, component, settings, facts, vitals, staging, tail, file, annealing, control, hooks }
     }
 
     /// To be called on the watcher's thread before it watches.
@@ -165,11 +170,14 @@ impl Recorder {
     /// Writes the record of an open episode, of what was captured just now.
     fn write(&mut self, track: &mut Track, answer: Option<Answer>) -> Result<(), String> {
         let (Some(file), Some(open)) = (&self.file, &mut track.open) else { return Ok(()) };
-        let (vitals, now, occasion) = (Vitals::read(), clock::now(), &open.occasion);
+        let (moment, now, occasion) = (Moment::read(), clock::now(), &open.occasion);
         if !self.settings.cap.pass(clock::continuous()) {
             count(&self.control.capped);
             return Ok(());
         }
+        // A frozen loop draws nothing: what it drew before says more.
+        let drawn_until_ns =
+            if track.kind == Kind::Freeze { occasion.started_ns } else { occasion.detected_ns };
         let values = answer.map_or_else(Values::default, |answer| answer.values);
         let mut pairs = [("", ""); Values::MAX];
         let pairs = fill(&mut pairs, values.iter());
@@ -186,7 +194,7 @@ impl Recorder {
             wall_ns: clock::wall().saturating_sub(now.saturating_sub(occasion.detected_ns)),
             started_ns: occasion.started_ns,
             detected_ns: occasion.detected_ns,
-            continuous_ns: vitals.continuous(occasion.detected_ns),
+            continuous_ns: moment.continuous(occasion.detected_ns),
             discounted_ns: occasion.discounted_ns,
             interval_ns: occasion.interval_ns,
             misses: occasion.misses,
@@ -197,10 +205,11 @@ impl Recorder {
                 &self.settings.app,
                 &self.settings.version,
                 AppState::from_code(self.control.app_state.load(Ordering::Relaxed)),
-                &vitals,
+                &moment,
             ),
             system: self.facts.system(),
             told: Told { values: pairs, crumbs },
+            vitals: Some(self.vitals.read(track.sampler.process_cpu(), drawn_until_ns)),
         };
         let encoded = encode(&mut self.staging, &about, &self.capturer.view(), &self.capturer.images);
         let record = self.staging.get(..encoded.bytes).unwrap_or(&[]);

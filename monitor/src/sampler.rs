@@ -3,6 +3,7 @@
 use crate::capture::Capturer;
 use crate::cause::{Causes, Circumstances, Finding, Names, investigate, waited_ns};
 use crate::samples::{Look, Place, Samples, Schedule};
+use crate::vitals::{CpuShare, process_cpu_ns};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::Held;
 use freezeframe_unwind::threads::{ThreadId, facts};
@@ -15,6 +16,7 @@ const FRAMES: usize = 256;
 struct Before {
     silent_ns: u64,
     cpu_ns: u64,
+    process_cpu_ns: u64,
     run_queue_ns: Option<u64>,
 }
 
@@ -151,7 +153,7 @@ impl Sampler {
     }
 
     fn note(&mut self, silent_ns: u64, cpu_ns: u64, run_queue_ns: Option<u64>) {
-        let now = Before { silent_ns, cpu_ns, run_queue_ns };
+        let now = Before { silent_ns, cpu_ns, process_cpu_ns: process_cpu_ns(), run_queue_ns };
         self.first.get_or_insert(now);
         self.before = Some(now);
     }
@@ -179,6 +181,14 @@ impl Sampler {
             }
             _ => (0, 0),
         }
+    }
+
+    /// CPU time of all threads from the first look to the latest; none if that was the first.
+    pub(crate) fn process_cpu(&self) -> Option<CpuShare> {
+        let (first, last) = (self.first?, self.before?);
+        let cpu_ns = last.process_cpu_ns.saturating_sub(first.process_cpu_ns);
+        let window_ns = last.silent_ns.saturating_sub(first.silent_ns);
+        (window_ns > 0).then_some(CpuShare { cpu_ns, window_ns })
     }
 
     /// The samples, as a record has them.

@@ -3,7 +3,7 @@
 use super::memory::Guarded;
 use super::signals::Info;
 use crate::clock;
-use crate::facts::{Facts, Vitals};
+use crate::facts::{Facts, Moment};
 use freezeframe_arch::Registers;
 use freezeframe_report::encode::{About, AppState, Kind, Strategy, Told, encode};
 use freezeframe_report::file::ReportFile;
@@ -55,7 +55,7 @@ impl Writer {
         let staging = Guarded::new(file.ring().record_bytes()).map_err(system)?;
         let storage = fill(&memory)?;
         // What these learn once, they learn now.
-        let _ = (facts.system(), Vitals::read());
+        let _ = (facts.system(), Moment::read());
         let uuid = *uuid::Uuid::new_v4().as_bytes();
         Ok(Self {
             facts,
@@ -85,7 +85,7 @@ impl Writer {
         let other_patience = Patience { stop_within_ns: self.others_within_ns / 10, ..Patience::DEFAULT };
         let options = Options { other_patience, all_within_ns: self.others_within_ns, ..Options::default() };
         snapshot.capture_from_context(&self.suspender, images, registers.unwrap_or(&here), &options);
-        let vitals = Vitals::read();
+        let moment = Moment::read();
         let about = About {
             uuid: self.uuid,
             kind: Kind::Crash,
@@ -96,16 +96,17 @@ impl Writer {
             wall_ns: clock::wall().saturating_sub(clock::now().saturating_sub(now)),
             started_ns: now,
             detected_ns: now,
-            continuous_ns: vitals.continuous(now),
+            continuous_ns: moment.continuous(now),
             discounted_ns: 0,
             interval_ns: 0,
             misses: 0,
             late_ticks: 0,
             wakeups: 0,
             boot_id: self.facts.owner.boot_id,
-            process: self.facts.process(&self.app, &self.version, AppState::Unknown, &vitals),
+            process: self.facts.process(&self.app, &self.version, AppState::Unknown, &moment),
             system: self.facts.system(),
             told: Told::default(),
+            vitals: None,
         };
         // SAFETY: the mapping is this value's own, zeroed when it was made.
         let staging =

@@ -43,11 +43,16 @@ pub(super) fn memory_bytes() -> u64 {
 
 /// `phys_footprint`: what the system's limit on memory is about.
 pub(super) fn footprint_bytes() -> u64 {
+    task_memory().map_or(0, |memory| memory.phys_footprint)
+}
+
+/// The task's account of its memory. What an earlier system does not know is zero.
+pub(crate) fn task_memory() -> Option<task_vm_info> {
     let mut info = task_vm_info::default();
     let mut count = (size_of::<task_vm_info>() / size_of::<i32>()) as u32;
     // SAFETY: our own task, and a structure of as many numbers as `count` says; the system fills in those it knows.
     let result = unsafe { task_info(mach_task_self(), TASK_VM_INFO, (&raw mut info).cast(), &mut count) };
-    if result == 0 { info.phys_footprint } else { 0 }
+    (result == 0).then_some(info)
 }
 
 #[cfg(all(test, target_os = "macos"))]

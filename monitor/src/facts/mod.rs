@@ -8,14 +8,16 @@ mod linux;
 
 #[cfg(target_vendor = "apple")]
 use apple as platform;
+#[cfg(target_vendor = "apple")]
+pub(crate) use apple::task_memory;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use linux as platform;
 
 use crate::clock;
+use crate::vitals::process_cpu_ns;
 use freezeframe_report::encode::{AppState, Process, System};
 use freezeframe_report::process;
 use freezeframe_report::ring::Owner;
-use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::ffi::OsStringExt;
 
 /// What stays the same. See [`Process`] and [`System`].
@@ -65,7 +67,7 @@ impl Facts {
         app: &'a str,
         version: &'a str,
         app_state: AppState,
-        vitals: &Vitals,
+        moment: &Moment,
     ) -> Process<'a> {
         Process {
             pid: self.owner.pid,
@@ -76,11 +78,11 @@ impl Facts {
             path: &self.path,
             app: if app.is_empty() { std::str::from_utf8(&self.name).unwrap_or("") } else { app },
             version,
-            debugged: vitals.debugged,
+            debugged: moment.debugged,
             app_state,
             translated: self.translated,
-            cpu_ns: vitals.cpu_ns,
-            footprint_bytes: vitals.footprint_bytes,
+            cpu_ns: moment.cpu_ns,
+            footprint_bytes: moment.footprint_bytes,
         }
     }
 
@@ -99,7 +101,7 @@ impl Facts {
 
 /// What changes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Vitals {
+pub(crate) struct Moment {
     debugged: bool,
     cpu_ns: u64,
     footprint_bytes: u64,
@@ -107,15 +109,15 @@ pub(crate) struct Vitals {
     slept_ns: u64,
 }
 
-impl Vitals {
+impl Moment {
     /// Reads them. Without a lock or an allocation, which a frozen thread may be in the middle of.
     pub(crate) fn read() -> Self {
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let cpu_ns = process_cpu_ns();
         // In this order: the difference is not negative then, and at most by the time between too large.
         let awake_ns = clock::now();
         Self {
             debugged: process::is_debugged(),
-            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+            cpu_ns,
             footprint_bytes: platform::footprint_bytes(),
             slept_ns: clock::continuous().saturating_sub(awake_ns),
         }
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn cpu_time_and_footprint_grow_with_what_a_program_does() {
-        let before = Vitals::read();
+        let before = Moment::read();
         const ROOM: usize = 64 << 20;
         let mut memory = vec![0u8; ROOM];
         let thread = std::thread::spawn(move || {
@@ -159,7 +161,7 @@ mod tests {
                 memory.fill(round);
                 round = round.wrapping_add(1);
             }
-            (memory, Vitals::read())
+            (memory, Moment::read())
         });
         let (memory, after) = thread.join().unwrap();
         drop(std::hint::black_box(memory));
@@ -171,8 +173,8 @@ mod tests {
 
     #[test]
     fn the_clock_that_goes_on_in_sleep_is_never_behind_the_other() {
-        let (now, vitals) = (clock::now(), Vitals::read());
-        let continuous = vitals.continuous(now);
+        let (now, moment) = (clock::now(), Moment::read());
+        let continuous = moment.continuous(now);
         assert!(continuous >= now && continuous <= clock::continuous(), "{now} {continuous}");
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::cause::Finding;
 use crate::pressure::{CpuHigh, CpuLimit, CpuStep};
+use crate::vitals::process_cpu_ns;
 use freezeframe_report::encode::{Cause, EvidenceKind};
-use freezeframe_unwind::threads::{ThreadId, facts, list};
-use rustix::time::{ClockId, clock_gettime};
+use freezeframe_unwind::threads::{ThreadId, cpu_time, list};
 
 /// How many threads are told apart.
 const THREADS: usize = 1024;
@@ -36,12 +36,11 @@ impl CpuWatch {
 
     /// One look.
     pub(crate) fn look(&mut self, now_ns: u64) -> CpuStep {
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
-        let step = self.high.look(now_ns, cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64);
+        let step = self.high.look(now_ns, process_cpu_ns());
         if step == CpuStep::Tracked {
             self.before.clear();
             let listed = list(&mut self.ids).unwrap_or(0).min(THREADS);
-            self.before.extend(self.ids.iter().take(listed).map(|thread| (*thread, facts(*thread).cpu_ns)));
+            self.before.extend(self.ids.iter().take(listed).map(|thread| (*thread, cpu_time(*thread))));
         }
         step
     }
@@ -53,7 +52,7 @@ impl CpuWatch {
         let listed = list(&mut self.ids).unwrap_or(0).min(THREADS);
         for thread in self.ids.iter().take(listed) {
             let known = self.before.iter().find(|(known, _)| known == thread);
-            let cpu = facts(*thread).cpu_ns.saturating_sub(known.map_or(0, |(_, before)| *before));
+            let cpu = cpu_time(*thread).saturating_sub(known.map_or(0, |(_, before)| *before));
             if let Some(place) = most.iter().position(|(_, other)| cpu > *other) {
                 most[place..].rotate_right(1);
                 most[place] = (*thread, cpu);
