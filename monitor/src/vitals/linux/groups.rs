@@ -76,8 +76,8 @@ mod tests {
         assert_eq!(folders(MOUNTS, own), expected);
         assert_eq!(folders(MOUNTS, "0::/\n"), [Path::new("/sys/fs/cgroup/unified/")]);
         assert_eq!(folders(MOUNTS, "0::/../other\n"), [Path::new("/sys/fs/cgroup/unified/")]);
-        assert_eq!(folders("proc /proc proc rw 0 0\n", own), [PathBuf::new(); 0], "it is not mounted");
-        assert_eq!(folders(MOUNTS, "4:memory:/else\n"), [PathBuf::new(); 0]);
+        assert_eq!(folders("proc /proc proc rw 0 0\n", own), Vec::<PathBuf>::new(), "it is not mounted");
+        assert_eq!(folders(MOUNTS, "4:memory:/else\n"), Vec::<PathBuf>::new());
     }
 
     #[test]
