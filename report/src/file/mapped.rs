@@ -99,6 +99,8 @@ impl ReportFile {
         // SAFETY: the mapping is page-aligned, has the geometry's size and lives as long as the ring, in `map`; the lock
         // keeps other writers away.
         let ring = unsafe { Ring::new(base, geometry.slots, geometry.stride, owner) };
+        // The lock says that whoever had claimed one is gone.
+        ring.reclaim();
         Ok(Self { ring, path: path.to_owned(), map, file })
     }
 

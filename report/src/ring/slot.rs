@@ -180,6 +180,18 @@ impl Ring {
         }
     }
 
+    /// Frees the slots whose writer has died before anything of its record could be read: nobody else would. Only while
+    /// no other writer can have claimed one.
+    pub fn reclaim(&self) {
+        for index in 0..self.slots {
+            if self.slot_word(index, offset_of!(SlotHeader, valid_bytes)).load(Ordering::Acquire) == 0 {
+                let state = self.slot_word(index, offset_of!(SlotHeader, state));
+                let (from, to) = (SlotState::Writing as u32, SlotState::Consumed as u32);
+                let _ = state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
     fn claim(&self) -> Result<Slot, RingError> {
         let claim = |index, from| self.claim_from(index, from);
         let general = RESERVE_SLOT.saturating_add(1)..self.slots;
@@ -201,6 +213,10 @@ impl Ring {
         let state = self.slot_word(index, offset_of!(SlotHeader, state));
         let to = SlotState::Writing as u32;
         if from == SlotState::Committed {
+            // What a dead writer has left of a record is not committed, and stays.
+            if state.load(Ordering::Relaxed) != from as u32 {
+                return None;
+            }
             self.hide_payload(index);
         }
         state.compare_exchange(from as u32, to, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(index)
