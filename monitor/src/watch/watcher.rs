@@ -124,7 +124,8 @@ impl<S: Source> Watcher<S> {
     fn look_for_waits(&mut self, watched: &Watched, now: u64, verdict: Verdict, late: bool) {
         let Self { source, recorder, never_idle, control, .. } = self;
         let (Some((never, track)), Some(waited_ns)) = (never_idle, watched.waited_ns) else { return };
-        let paused = control.pauses.load(Ordering::Acquire) > 0;
+        let expected = now < control.expected_until_ns.load(Ordering::Acquire);
+        let paused = expected || control.pauses.load(Ordering::Acquire) > 0;
         if late || paused || verdict != Verdict::Healthy {
             if let Some(duration_ns) = never.start_afresh(now) {
                 recorder.close(track, duration_ns, Outcome::Unknown);
