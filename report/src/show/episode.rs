@@ -104,7 +104,7 @@ pub(super) fn write_samples(out: &mut dyn Write, record: &Record) -> Result<()> 
         writeln!(out, "{letter}: {percent:.0} % ({}), {} samples", duration(stack.weight_ns), stack.count)?;
         write_stack(out, record, stack)?;
     }
-    writeln!(out)
+    Ok(())
 }
 
 fn write_stack(out: &mut dyn Write, record: &Record, stack: &StackInfo) -> Result<()> {
