@@ -113,6 +113,7 @@ impl<S: Source> Watcher<S> {
                 let silence = silence(duration_ns);
                 let thread = source.thread();
                 let learned = freezes.sampler.tick(&mut recorder.capturer, thread, silence, &still);
+                let learned = freezes.note_late(silence.late_ticks) || learned;
                 recorder.go_on(freezes, duration_ns, learned, &still);
             }
             Verdict::Recovered { duration_ns } => recorder.close(freezes, duration_ns, Outcome::Recovered),

@@ -347,6 +347,20 @@ fn of_reports() -> Vec<Scenario> {
         }),
         scenario(
             "9",
+            "the third of a stack is only counted, unless it lasts 2.3 s",
+            "records 3, repeats 0",
+            || {
+                let blocks = [320, 320, 2300];
+                let (records, _) = watched(
+                    |builder| builder,
+                    |_, beacon| blocks.iter().for_each(|time| turn(beacon, || std::thread::sleep(ms(*time)))),
+                );
+                let repeats: u32 = records.iter().map(|record| record.repeats.count).sum();
+                format!("records {}, repeats {repeats}", records.len())
+            },
+        ),
+        scenario(
+            "9",
             "three freezes on a day that may see two records",
             "3 freezes, records 2, capped 1",
             || {
