@@ -66,6 +66,8 @@ pub(crate) enum Cause {
     Sleep,
     /// Waiting for a lock that another thread holds
     Lock,
+    /// Waiting for a lock of a thread that waits for one of ours
+    Deadlock,
     /// Reading from a pipe that stays empty
     Io,
     /// Turning all the time, each turn short, without ever waiting for events

@@ -53,6 +53,7 @@ mod facts;
 mod files;
 mod freeze;
 mod hooks;
+pub mod leaks;
 mod monitor;
 mod pressure;
 mod record;

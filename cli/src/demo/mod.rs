@@ -2,6 +2,9 @@
 
 mod cause;
 mod crash;
+// What Rust has no safe name for.
+#[expect(unsafe_code)]
+mod mutex;
 mod run_loop;
 mod table;
 

@@ -3,6 +3,7 @@
 use super::crash::crash;
 use super::cursor::Cursor;
 use super::episode::episode;
+use super::locks::{Waits, lock};
 use super::record::*;
 use super::samples::samples;
 use super::slot::Slot;
@@ -42,6 +43,9 @@ pub(super) fn decode(slot: &Slot<'_>, index: usize, alive: bool) -> Option<Recor
             record.faults.push(format!("a section ({section:?}) makes no sense"));
         }
     }
+    let waits = Waits::of(&record.threads);
+    record.blocked_by = record.watched().map_or_else(Vec::new, |thread| waits.chain(thread.id));
+    record.deadlocks = waits.rings(record.threads.iter().map(|thread| thread.id));
     if record.dropped.is_none() {
         record.faults.push("it is cut off: its last section is missing".into());
     }
@@ -134,6 +138,8 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
         process: None,
         system: None,
         threads: Vec::new(),
+        blocked_by: Vec::new(),
+        deadlocks: Vec::new(),
         images: Vec::new(),
         dropped: None,
     })
@@ -224,6 +230,8 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
     // The count is bounded by the bytes that are there before anything is allocated for it.
     let frames = c.take((frame_count as usize).checked_mul(FRAME_BYTES)?)?;
     let frames = frames.chunks_exact(FRAME_BYTES).map(|bytes| frame(&mut Cursor(bytes), record.pac_mask));
+    let frames = frames.collect::<Option<Vec<Frame>>>()?;
+    let lock = lock(c);
     Some(Thread {
         id,
         name,
@@ -235,6 +243,7 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
         cpu_ns,
         user_ticks,
         system_ticks,
+        lock,
         system_call: (number != u32::MAX).then_some(SystemCall { number, arguments }),
         stack_end,
         copies,
@@ -251,7 +260,7 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
         repeat: (times > 0).then_some(Repeat { first, period, times }),
         omitted_after,
         omitted,
-        frames: frames.collect::<Option<Vec<Frame>>>()?,
+        frames,
     })
 }
 

@@ -6,6 +6,7 @@ mod cursor;
 mod decode;
 mod episode;
 mod geometry;
+mod locks;
 mod record;
 mod report;
 mod samples;
@@ -19,7 +20,7 @@ pub use record::{
     Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Repeats, Stop,
     Symbol, SystemCall, SystemInfo, Thread, Threshold, Times,
 };
-pub use record::{HeldInfo, ProcessInfo, SetHow, SetInfo};
+pub use record::{HeldInfo, LockInfo, LockOwner, LockStep, ProcessInfo, SetHow, SetInfo};
 pub use report::{Report, Torn};
 pub use samples::{SampleInfo, SamplesInfo, StackInfo};
 pub use told::{CrumbInfo, ToldInfo};

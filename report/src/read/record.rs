@@ -74,6 +74,11 @@ pub struct Record {
     pub system: Option<SystemInfo>,
     /// The threads; the one that was watched, or that has crashed, comes first.
     pub threads: Vec<Thread>,
+    /// Whom the watched thread waits for, and whom that one, and so on, until one that waits for no lock of a known owner; if
+    /// they wait in a ring, once round it.
+    pub blocked_by: Vec<LockStep>,
+    /// Every ring of threads that wait for one another: none of them will ever go on.
+    pub deadlocks: Vec<Vec<LockStep>>,
     /// The images, by ascending index.
     pub images: Vec<Image>,
     /// What was left out for want of room; none in a record that is cut off.
@@ -246,6 +251,8 @@ pub struct Thread {
     pub system_ticks: u64,
     /// The system call it was in.
     pub system_call: Option<SystemCall>,
+    /// The lock it waited for, if it waited for one.
+    pub lock: Option<LockInfo>,
     /// The end of its stack; zero if that is not known.
     #[serde(serialize_with = "hex")]
     pub stack_end: u64,
@@ -264,6 +271,46 @@ pub struct Thread {
     pub omitted: u64,
     /// The frames, innermost first.
     pub frames: Vec<Frame>,
+}
+
+/// A lock that a thread waits for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LockInfo {
+    /// What it is: `mutex`, `read-write lock` and so on.
+    pub kind: &'static str,
+    /// Where it is.
+    #[serde(serialize_with = "hex")]
+    pub address: u64,
+    /// Who holds it.
+    pub owner: LockOwner,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockOwner {
+    /// The lock does not say.
+    Unknown,
+    /// A thread, by its id.
+    Thread(u32),
+    /// A thread that has ended without giving it back.
+    Ended(u32),
+    /// So many readers, whom the lock does not name.
+    Readers(u32),
+}
+
+/// A thread that waits for a lock, and the thread that holds it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LockStep {
+    /// The id of the thread that waits.
+    pub thread: u32,
+    /// What the lock is.
+    pub kind: &'static str,
+    /// Where it is.
+    #[serde(serialize_with = "hex")]
+    pub address: u64,
+    /// The id of the thread that holds it.
+    pub waits_for: u32,
 }
 
 /// How a thread was held.

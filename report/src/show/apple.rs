@@ -36,7 +36,7 @@ pub fn write_apple(out: &mut dyn Write, record: &Record) -> Result<()> {
     writeln!(out, "\nApplication Specific Information:")?;
     write_details(out, record)?;
     for (index, thread) in record.threads.iter().enumerate() {
-        for note in thread_notes(thread) {
+        for note in thread_notes(record, thread) {
             writeln!(out, "thread {index}: {note}")?;
         }
         if thread.omitted > 0 {

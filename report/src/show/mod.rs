@@ -6,6 +6,7 @@ mod crash;
 mod episode;
 mod json;
 mod list;
+mod locks;
 mod notes;
 mod symbols;
 mod text;

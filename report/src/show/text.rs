@@ -74,7 +74,7 @@ fn write_thread(
     let call = thread.system_call.as_ref();
     let call = call.map_or_else(String::new, |call| format!(", in system call {}", call.number));
     writeln!(out, "# tid {}, {}{call}, {} CPU", thread.id, thread.state, duration(thread.cpu_ns))?;
-    for note in thread_notes(thread) {
+    for note in thread_notes(record, thread) {
         writeln!(out, "# {note}")?;
     }
     for (position, (number, frame)) in numbered(thread).enumerate() {

@@ -7,6 +7,7 @@ use super::walks::{Ground, Walks};
 use super::{Held, ThreadCapture};
 use crate::images::ImageTable;
 use crate::init::pac_mask;
+use crate::locks;
 use crate::memory::ProcessMemory;
 use crate::suspend::{Patience, Purpose, Session, SuspendError, Suspender, Ways};
 use crate::sys;
@@ -212,6 +213,7 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         if !threads::STOPPING_DISTURBS {
             learn_facts(Some(threads), &facts_left);
         }
+        threads.iter_mut().filter(|thread| !locks::agrees(thread)).for_each(|thread| thread.lock = None);
         self.head.ended_ns = sys::monotonic();
     }
 
@@ -254,17 +256,25 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
 /// How long threads are asked about when the time for stopping them is up.
 const FACTS_WITHIN_NS: u64 = 500_000_000;
 
-/// Asks about threads, while there is time: about the first of them in any case.
+/// Asks about threads, and for which lock each of them waits, while there is time: about the first of them in any case.
 fn learn_facts(threads: Option<&mut [ThreadCapture]>, time_left: &dyn Fn() -> u64) {
     let me = threads::current();
-    for (index, thread) in threads.unwrap_or(&mut []).iter_mut().enumerate() {
+    let mut memory = ProcessMemory::new();
+    let threads = threads.unwrap_or(&mut []);
+    for index in 0..threads.len() {
         if index > 0 && time_left() == 0 {
             return;
         }
+        let Some(thread) = threads.get_mut(index) else { return };
         thread.facts = threads::facts(thread.thread);
         if thread.thread == me {
             // It is in the one that answers.
             thread.facts.system_call = None;
+            continue;
+        }
+        let lock = threads.get(index).and_then(|thread| locks::learn(&mut memory, thread, threads));
+        if let Some(thread) = threads.get_mut(index) {
+            thread.lock = lock;
         }
     }
 }
