@@ -134,6 +134,7 @@ fn shows_the_provoked_freezes(strategy: &str, cause: &str, function: &str) {
         let expected = match cause {
             "compute" => "cpu-bound",
             "sleep" => "sleeping",
+            "deadlock" => "lock",
             other => other,
         };
         // An emulator does not tell of the system call that a thread waits in.
