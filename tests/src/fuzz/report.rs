@@ -100,7 +100,7 @@ fn seal(bytes: &mut [u8]) {
 fn payload(source: &mut Source<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
     loop {
-        let kind = u32::from(source.u8() % 10);
+        let kind = u32::from(source.u8() % 12);
         if kind == 0 {
             return payload;
         }

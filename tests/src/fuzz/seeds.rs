@@ -1,7 +1,7 @@
 //! First inputs of the fuzz targets, from real files and real captures, and from what people know to be awkward.
 
 use crate::elf::loaded_files;
-use freezeframe_report::encode::{About, AppState, Crash, Kind, Process, Strategy, System, encode};
+use freezeframe_report::encode::{About, AppState, Crash, Kind, Process, Strategy, System, Told, encode};
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::init::{Config, init};
 use freezeframe_unwind::snapshot::{Options, Snapshot};
@@ -276,6 +276,7 @@ fn about() -> About<'static> {
         boot_id: [9; 16],
         process,
         system,
+        told: Told::default(),
     }
 }
 

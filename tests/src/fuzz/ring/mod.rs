@@ -8,7 +8,7 @@ use super::scratch;
 use super::source::Source;
 use freezeframe_report::file::{ReportFile, Size};
 use freezeframe_report::layout::{FIRST_SLOT, Outcome};
-use freezeframe_report::ring::{Owner, Ring, Slot};
+use freezeframe_report::ring::{Live, Owner, Ring, Slot};
 use model::Model;
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
@@ -123,7 +123,7 @@ impl World<'_> {
                 let outcome = outcomes[usize::from(number) % 3];
                 let Some(mut slot) = self.slots.pop() else { return };
                 let duration = u64::from(number) << 20;
-                let ((), died) = self.until(last, || ring.update(&mut slot, duration, outcome));
+                let ((), died) = self.until(last, || ring.update(&mut slot, Live::new(duration, outcome)));
                 self.model.updated(slot.sequence(), (duration, outcome), died);
                 if !died {
                     self.slots.push(slot);
