@@ -179,8 +179,19 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
                 taker.take(index, thread, &mut share, patience, still);
             }
             frames.used = frames.used.saturating_add(thread.summary.kept);
+            if first {
+                // Before the others use its time up.
+                let this = threads.get_mut(..1).unwrap_or(&mut []);
+                taker.take_rest(this, &mut frames, (first, depth), patience, &|| patience.stop_within_ns);
+            }
         }
-        taker.take_rest(threads, &mut frames, &time_left);
+        taker.take_rest(
+            threads,
+            &mut frames,
+            (false, options.other_depth),
+            options.other_patience,
+            &time_left,
+        );
         self.head.set = taker.set();
         self.head.frames = frames.used;
         drop(taker);

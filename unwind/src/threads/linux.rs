@@ -93,9 +93,16 @@ pub fn list(out: &mut [ThreadId]) -> Result<usize, ThreadsError> {
     Ok(most.max(listed))
 }
 
-/// Opens the list of this process's threads.
+const LIST: &CStr = c"/proc/self/task";
+
+/// Opens the list of this process's threads; where no descriptor is left, the kept one, which begins where it was left.
 pub(crate) fn open_list() -> Result<sys::Fd, Errno> {
-    sys::open(c"/proc/self/task")
+    sys::open(LIST).or_else(|error| sys::kept_list().map_err(|_| error))
+}
+
+/// Keeps what captures need for when the process has no descriptor left; once for the process.
+pub(crate) fn reserve() {
+    sys::reserve(LIST);
 }
 
 /// Calls `found` with each thread of an open list, from where it was read last.
@@ -171,6 +178,11 @@ fn parse_system_call(text: &[u8]) -> Option<SystemCall> {
         *argument = sys::hexadecimal(fields.next()?)?;
     }
     Some(SystemCall { number, arguments })
+}
+
+/// Whether a thread has not ended, as far as the kernel says.
+pub(crate) fn is_alive(thread: ThreadId) -> bool {
+    sys::tgkill(sys::getpid(), thread.0, 0) != Err(Errno(libc::ESRCH))
 }
 
 /// Whether a thread has `signal` blocked; none if that cannot be read.
