@@ -10,7 +10,7 @@ use crate::init::pac_mask;
 use crate::memory::ProcessMemory;
 use crate::suspend::{Patience, Purpose, Session, SuspendError, Suspender, Ways};
 use crate::sys;
-use crate::threads::{self, Listing, ThreadId, ThreadsError};
+use crate::threads::{self, Listing, ThreadFacts, ThreadId, ThreadsError};
 use crate::walk::Depth;
 use freezeframe_arch::Registers;
 
@@ -141,13 +141,17 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         // is to say of it, theirs is all asked before the first of them is stopped: one can wake another.
         let listed = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
         let together = options.purpose == Purpose::AllTogether;
-        if threads::STOPPING_DISTURBS {
-            learn_facts(if together { Some(&mut *listed) } else { listed.get_mut(..1) }, &facts_left);
+        if threads::STOPPING_DISTURBS && together {
+            // Most of the time is for holding them. Who was not asked about then is so later.
+            let early = sys::monotonic().saturating_add(options.all_within_ns / EARLY_FACTS);
+            learn_facts(Some(listed), &|| early.saturating_sub(sys::monotonic()));
+        } else if threads::STOPPING_DISTURBS {
+            learn_facts(listed.get_mut(..1), &facts_left);
         }
         if together {
             let (count, beyond) = taker.take_together(&mut self.threads, self.head.threads, time_left());
-            // Threads that have begun meanwhile.
-            learn_facts(self.threads.get_mut(self.head.threads..count), &facts_left);
+            // Threads that have begun meanwhile, too.
+            learn_facts(self.threads.get_mut(..count), &facts_left);
             self.head.threads = count;
             self.head.dropped = self.head.dropped.max(beyond);
         }
@@ -173,7 +177,9 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             }
             let mut share = frames.share(depth, first, left);
             thread.first_frame = share.start;
-            if waits_for_its_turn && time_left_ns == 0 && !taker.has(index) {
+            // Who was held with the others waits for nobody: it is only walked, while there is time for that.
+            let only_walked = taker.has(index) && facts_left() > 0;
+            if waits_for_its_turn && time_left_ns == 0 && !only_walked {
                 thread.held = Held::Not(SuspendError::OutOfTime);
             } else {
                 taker.take(index, thread, &mut share, patience, still);
@@ -236,10 +242,16 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
 /// How long threads are asked about when the time for stopping them is up.
 const FACTS_WITHIN_NS: u64 = 500_000_000;
 
-/// Asks about threads, while there is time: about the first of them in any case.
+/// Which part of the time for stopping threads may be used up by questions before they are held together.
+const EARLY_FACTS: u64 = 8;
+
+/// Asks about threads that were not asked about, while there is time: about the first of them in any case.
 fn learn_facts(threads: Option<&mut [ThreadCapture]>, time_left: &dyn Fn() -> u64) {
     let me = threads::current();
     for (index, thread) in threads.unwrap_or(&mut []).iter_mut().enumerate() {
+        if thread.facts != ThreadFacts::UNKNOWN {
+            continue;
+        }
         if index > 0 && time_left() == 0 {
             return;
         }

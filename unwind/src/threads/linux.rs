@@ -3,6 +3,7 @@
 use super::{RunState, SystemCall, ThreadFacts, ThreadId, ThreadName};
 use crate::sys::{self, Errno};
 use core::ffi::CStr;
+use core::marker::PhantomData;
 
 /// Why the threads could not be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,36 @@ impl core::error::Error for ThreadsError {}
 /// Safe: one `gettid`.
 pub fn current() -> ThreadId {
     ThreadId(sys::gettid())
+}
+
+/// The calling thread runs before others, as far as it may, until this is dropped; see [`hurry`].
+#[derive(Debug)]
+#[must_use = "the thread runs like others again when this is dropped"]
+pub struct Hurry {
+    earlier: Option<sys::Schedule>,
+    _not_send: PhantomData<*const ()>,
+}
+
+/// Has the calling thread run before others, if the process may (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`), as early as it can
+/// otherwise: for a few milliseconds of work that the program waits for. Where it fights with hundreds of other threads for
+/// the processors, it would take seconds.
+///
+/// # Signal safety
+/// Safe, as is dropping what it gives.
+pub fn hurry() -> Hurry {
+    let earlier = sys::schedule().ok();
+    if earlier.is_some() {
+        sys::hurry();
+    }
+    Hurry { earlier, _not_send: PhantomData }
+}
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        if let Some(earlier) = &self.earlier {
+            let _ = sys::set_schedule(earlier);
+        }
+    }
 }
 
 /// Whether stopping a thread changes what there is to say of it: a signal ends the wait that it would tell of.
@@ -306,6 +337,24 @@ mod tests {
         while super::facts(tid).state != RunState::Unknown {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn who_was_in_a_hurry_is_scheduled_as_before() {
+        let policy = || {
+            let stat = std::fs::read("/proc/thread-self/stat").unwrap();
+            // proc(5): nice is field 19, rt_priority 40, policy 41; counted here from the state.
+            let field = |index| sys::field_after_last_paren(&stat, index).map(<[u8]>::to_vec);
+            [field(16), field(37), field(38)]
+        };
+        let before = policy();
+        let hurry = hurry();
+        // SAFETY: numbers only.
+        if unsafe { libc::geteuid() } == 0 && hurry.earlier.is_some() {
+            assert_ne!(policy(), before, "root may");
+        }
+        drop(hurry);
+        assert_eq!(policy(), before);
     }
 
     #[test]

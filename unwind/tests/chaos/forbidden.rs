@@ -36,6 +36,8 @@ fn where_the_process_may_not_be_looked_into_signals_are_left() {
 fn debug(child: &mut Child) {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.find(|line| line.as_ref().is_ok_and(|line| line.ends_with("ready"))).unwrap().unwrap();
+    // It has more to say, and somebody must hear it.
+    std::thread::spawn(move || lines.for_each(drop));
     let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let tids: Vec<i32> =
         tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();

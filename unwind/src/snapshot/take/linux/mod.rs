@@ -23,7 +23,7 @@ use seats::{held_together, learn, walk_seat, why_nobody, why_not};
 /// How much of a stack is copied while all are held, in bytes.
 const WINDOW: usize = 16 * 1024;
 const PAGE: usize = 4096;
-/// How long one thread may keep all the others waiting, in nanoseconds.
+/// How long one thread may keep all the others waiting at least, in nanoseconds.
 const STRAGGLER: u64 = 25_000_000;
 
 /// Which part of its time the thread that matters most is waited for while it blocks the signal.
@@ -122,7 +122,7 @@ impl<'a> Taker<'a> {
             main_stack: self.walks.ground.images.main_stack(),
             beneath: BENEATH,
             stop_within_ns: patience.stop_within_ns.min(stop_within_ns),
-            straggler_ns: STRAGGLER,
+            straggler_ns: self.options.other_patience.stop_within_ns.max(STRAGGLER),
             hold_at_most_ns: patience.hold_at_most_ns,
         };
         let room = Room {
@@ -196,12 +196,8 @@ impl<'a> Taker<'a> {
         let runs = thread.facts.state == RunState::Running && thread.facts.system_call.is_none();
         let (mut not_better, mut why_not, mut kept) = (None, None, None);
         let ways = order(self.options.purpose, self.options.ways, &self.system, runs);
-        let helper_follows = self.session.is_ok()
-            && ways.contains(&(Way::Ptrace, Ok(())))
-            && match self.options.purpose {
-                Purpose::OneThread => true,
-                Purpose::AllTogether => self.may_be_tried_again(),
-            };
+        let one_by_one = self.options.purpose == Purpose::OneThread;
+        let helper_follows = one_by_one && self.session.is_ok() && ways.contains(&(Way::Ptrace, Ok(())));
         for (way, may) in ways {
             let result = match (way, may) {
                 (_, Err(error)) => Err(error),
@@ -214,8 +210,12 @@ impl<'a> Taker<'a> {
                     }
                     _ => Err(SuspendError::SignalBlocked),
                 },
+                // It waits for a processor: so it would in a signal's case, and the next for longer.
+                (Way::Signal, _) if why_not == Some(SuspendError::NotInTime) && self.may_be_tried_again() => {
+                    Err(SuspendError::NotInTime)
+                }
                 (Way::Signal, _) => self.signal(thread, share, patience, still),
-                (Way::Ptrace, _) if self.options.purpose == Purpose::OneThread => {
+                (Way::Ptrace, _) if one_by_one => {
                     thread.left_for_helper = self.session.is_ok();
                     continue;
                 }
