@@ -52,6 +52,7 @@ mod monitor;
 mod record;
 mod registry;
 mod semaphore;
+mod stacks;
 mod watch;
 
 pub use activity::Activity;

@@ -3,12 +3,13 @@
 use crate::clock;
 use crate::detect::Threshold;
 use crate::facts::{Facts, Vitals};
+use crate::stacks::Stacks;
 use freezeframe_report::encode::{About, AppState, Kind, Strategy, encode};
 use freezeframe_report::file::ReportFile;
 use freezeframe_report::layout::Outcome;
 use freezeframe_report::ring::Slot;
 use freezeframe_unwind::images::ImageTable;
-use freezeframe_unwind::snapshot::{Options, Snapshot};
+use freezeframe_unwind::snapshot::Options;
 use freezeframe_unwind::suspend::Suspender;
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,11 +36,6 @@ struct Open {
     heard: Result<Option<u64>, String>,
 }
 
-/// How many threads are captured; more are counted.
-const MAX_THREADS: usize = 1024;
-/// How many frames they share.
-const MAX_FRAMES: usize = 24_576;
-
 /// Takes the stacks and writes the record. All of its memory is there from the start.
 pub(crate) struct Recorder {
     component: Arc<str>,
@@ -48,7 +44,7 @@ pub(crate) struct Recorder {
     facts: Facts,
     suspender: Suspender,
     images: Box<ImageTable>,
-    snapshot: Box<Snapshot<MAX_THREADS, MAX_FRAMES>>,
+    snapshot: Stacks,
     /// A store into a mapped file can wait for the file system: records are made here first.
     staging: Vec<u8>,
     file: Option<Arc<ReportFile>>,
@@ -63,12 +59,13 @@ impl Recorder {
         facts: Facts,
         suspender: Suspender,
         file: Option<Arc<ReportFile>>,
+        together: bool,
     ) -> std::io::Result<Self> {
         let bytes = file.as_ref().map_or(0, |file| file.ring().record_bytes());
         let mut staging = Vec::new();
         // Not zeros: those would be pages that are not there yet.
         staging.resize(bytes, 0xff);
-        let (images, snapshot) = storage()?;
+        let (images, snapshot) = storage(together)?;
         Ok(Self {
             component,
             app,
@@ -176,11 +173,11 @@ impl Recorder {
 }
 
 /// The large storage: made on a stack of its own, since it may be too large for the caller's on its way to the heap.
-fn storage() -> std::io::Result<(Box<ImageTable>, Box<Snapshot<MAX_THREADS, MAX_FRAMES>>)> {
+fn storage(together: bool) -> std::io::Result<(Box<ImageTable>, Stacks)> {
     const STACK: usize = 16 << 20;
     let made = std::thread::Builder::new()
         .stack_size(STACK)
-        .spawn(|| (Box::new(ImageTable::new()), Box::new(Snapshot::new())))?
+        .spawn(move || (Box::new(ImageTable::new()), Stacks::new(together)))?
         .join();
     made.map_err(|_| std::io::Error::other("the memory for captures could not be set up"))
 }
