@@ -3,6 +3,7 @@
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot, SnapshotError, View};
 use freezeframe_unwind::suspend::{Purpose, Suspender};
+use freezeframe_unwind::threads::ThreadId;
 
 /// How many threads are captured; more are counted.
 const MAX_THREADS: usize = 1024;
@@ -38,6 +39,28 @@ impl Stacks {
         match self {
             Self::OneByOne(snapshot) => snapshot.capture(suspender, images, &with(Purpose::OneThread)),
             Self::Together(snapshot) => snapshot.capture(suspender, images, &with(Purpose::AllTogether)),
+        }
+    }
+
+    /// See [`Snapshot::capture_thread`].
+    pub(crate) fn capture_thread(
+        &mut self,
+        suspender: &Suspender,
+        images: &ImageTable,
+        thread: ThreadId,
+        options: &Options<'_>,
+    ) {
+        match self {
+            Self::OneByOne(snapshot) => snapshot.capture_thread(suspender, images, thread, options),
+            Self::Together(snapshot) => snapshot.capture_thread(suspender, images, thread, options),
+        }
+    }
+
+    /// See [`Snapshot::function_start`].
+    pub(crate) fn function_start(&mut self, images: &ImageTable, lookup: u64) -> Option<u64> {
+        match self {
+            Self::OneByOne(snapshot) => snapshot.function_start(images, lookup),
+            Self::Together(snapshot) => snapshot.function_start(images, lookup),
         }
     }
 

@@ -5,7 +5,7 @@ use super::signals::Info;
 use crate::clock;
 use crate::facts::{Facts, Vitals};
 use freezeframe_arch::Registers;
-use freezeframe_report::encode::{About, AppState, Kind, Strategy, encode};
+use freezeframe_report::encode::{About, AppState, Kind, Strategy, Told, encode};
 use freezeframe_report::file::ReportFile;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot};
@@ -116,6 +116,7 @@ impl Writer {
             boot_id: self.facts.owner.boot_id,
             process: self.facts.process(&self.app, &self.version, AppState::Unknown, &vitals),
             system: self.facts.system(),
+            told: Told::default(),
         };
         // SAFETY: the mapping is this value's own, zeroed when it was made.
         let staging =
