@@ -49,7 +49,7 @@ pub(crate) struct Recorder {
     suspender: Suspender,
     images: Box<ImageTable>,
     snapshot: Box<Snapshot<MAX_THREADS, MAX_FRAMES>>,
-    /// A store into a mapped file can wait for the file system: records are made here first.
+    /// Records are made here first: writing to a file can wait for the file system.
     staging: Vec<u8>,
     file: Option<Arc<ReportFile>>,
     open: Option<Open>,

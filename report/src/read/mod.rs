@@ -10,7 +10,7 @@ mod report;
 mod slot;
 
 pub use crash::{CrashInfo, SenderInfo};
-pub(crate) use geometry::{Geometry, read_geometry};
+pub(crate) use geometry::{Geometry, read_at, read_geometry};
 pub use record::{
     Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Stop, Symbol,
     SystemCall, SystemInfo, Thread, Threshold, Times,

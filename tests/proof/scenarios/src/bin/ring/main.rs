@@ -1,0 +1,39 @@
+//! The report file: writers killed at any instant, attacked files, full disks.
+
+#[cfg(target_os = "linux")]
+mod attacks;
+#[cfg(target_os = "linux")]
+mod disks;
+#[cfg(target_os = "linux")]
+mod kills;
+#[cfg(target_os = "linux")]
+mod samples;
+
+#[cfg(target_os = "linux")]
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["kill", kills, seed, folder] => kills::worker(number(kills), number(seed), folder.as_ref()),
+        ["write", file] => attacks::write(file.as_ref()),
+        ["fill", folder] => disks::fill(folder.as_ref()),
+        ["disk", kind] => disks::one(kind),
+        [] | [_] => {
+            let holds = [
+                kills::prove(words.first().map_or(10_000, |kills| number(kills))),
+                attacks::prove(),
+                disks::prove(),
+            ];
+            std::process::exit(i32::from(holds.contains(&false)));
+        }
+        _ => panic!("usage: ring [KILLS]"),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn number(word: &str) -> u64 {
+    word.parse().expect("a number")
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
