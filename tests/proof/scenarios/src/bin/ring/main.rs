@@ -16,8 +16,8 @@ fn main() {
     match words[..] {
         ["kill", kills, seed, folder] => kills::worker(number(kills), number(seed), folder.as_ref()),
         ["write", file] => attacks::write(file.as_ref()),
-        ["fill", folder] => disks::fill(folder.as_ref()),
-        ["disk", kind] => disks::one(kind),
+        ["fill", folder, records] => disks::fill(folder.as_ref(), number(records)),
+        ["disk", kind, records] => disks::one(kind, records),
         [] | [_] => {
             let holds = [
                 kills::prove(words.first().map_or(10_000, |kills| number(kills))),
