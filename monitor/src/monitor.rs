@@ -43,12 +43,17 @@ impl Monitor {
         registration: Registration,
     ) -> std::io::Result<Self> {
         let (alive, ended) = sync_channel(0);
+        let (runs, begun) = sync_channel(1);
         let thread = std::thread::Builder::new().name("freezeframe".into()).spawn(move || {
+            let _ = runs.send(());
             watcher.run();
             // The loop may be watched anew as soon as anybody can know that this watcher has ended.
             drop(registration);
             drop(alive);
         })?;
+        // A thread allocates while it begins. From here on it does not, and can watch a loop that is frozen with the
+        // allocator's lock.
+        let _ = begun.recv();
         Ok(Self { control, watcher: thread.thread().id(), ended: Mutex::new(ended) })
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn prepare(by_userfaultfd: bool) -> Option<Taken> {
         if !by_userfaultfd {
             let mut action: libc::sigaction = zeroed();
             action.sa_sigaction = stays as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
             assert_eq!(libc::sigaction(libc::SIGSEGV, &action, &raw mut EARLIER), 0);
             RANGE = (first, end);
             assert_eq!(libc::mprotect(first as *mut _, end - first, libc::PROT_NONE), 0);

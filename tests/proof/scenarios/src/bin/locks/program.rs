@@ -112,6 +112,10 @@ pub(crate) fn run(place: &str, runs: bool, folder: &Path) {
     if !parks::is_held(place, &comes_back, &tools.suspender) {
         exit(NOT_HELD);
     }
+    // Before the other captures, which would be told that these go on.
+    if !within(20_000, || FROZEN.load(SeqCst) == 2) {
+        exit(NO_MONITOR);
+    }
     let only = |way| Options { ways: Ways::only(way), ..Options::default() };
     capture("peek", &only(Way::Peek));
     capture("signal", &only(Way::Signal));
@@ -120,9 +124,6 @@ pub(crate) fn run(place: &str, runs: bool, folder: &Path) {
     capture("best", &Options::default());
     capture_in_a_handler();
     capture_in_a_forked_child();
-    if !within(20_000, || FROZEN.load(SeqCst) == 2) {
-        exit(NO_MONITOR);
-    }
     // SAFETY: none. This ends the process, with a report.
     unsafe { *black_box(16 as *mut u8) = 1 };
 }
