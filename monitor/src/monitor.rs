@@ -38,13 +38,14 @@ impl Monitor {
     }
 
     pub(crate) fn start<S: Source + 'static>(
-        watcher: Watcher<S>,
+        mut watcher: Watcher<S>,
         control: Arc<Control>,
         registration: Registration,
     ) -> std::io::Result<Self> {
         let (alive, ended) = sync_channel(0);
         let (runs, begun) = sync_channel(1);
         let thread = std::thread::Builder::new().name("freezeframe".into()).spawn(move || {
+            watcher.begin();
             let _ = runs.send(());
             watcher.run();
             // The loop may be watched anew as soon as anybody can know that this watcher has ended.
@@ -52,7 +53,7 @@ impl Monitor {
             drop(alive);
         })?;
         // A thread allocates while it begins. From here on it does not, and can watch a loop that is frozen with the
-        // allocator's lock.
+        // allocator's lock; and it knows the images, whatever becomes of `/proc`.
         let _ = begun.recv();
         Ok(Self { control, watcher: thread.thread().id(), ended: Mutex::new(ended) })
     }

@@ -18,16 +18,17 @@ fn main() {
         ["write", file] => attacks::write(file.as_ref()),
         ["fill", folder, records] => disks::fill(folder.as_ref(), number(records)),
         ["disk", kind, records] => disks::one(kind, records),
-        [] | [_] => {
-            let holds = [
-                kills::prove(words.first().map_or(10_000, |kills| number(kills))),
-                attacks::prove(),
-                disks::prove(),
-            ];
-            std::process::exit(i32::from(holds.contains(&false)));
-        }
-        _ => panic!("usage: ring [KILLS]"),
+        ["kills", kills] => end(&[kills::prove(number(kills))]),
+        ["attacks"] => end(&[attacks::prove()]),
+        ["disks"] => end(&[disks::prove()]),
+        [] => end(&[kills::prove(10_000), attacks::prove(), disks::prove()]),
+        _ => panic!("usage: ring [kills NUMBER | attacks | disks]"),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn end(holds: &[bool]) {
+    std::process::exit(i32::from(holds.contains(&false)));
 }
 
 #[cfg(target_os = "linux")]
