@@ -76,7 +76,9 @@ fn whatever_write_was_the_last_one_what_was_committed_is_whole_and_of_the_rest_t
         // What it has claimed is free again for the next one: both general slots, and the reserve.
         Report::take(&path).unwrap();
         let file = ReportFile::open(&path, SIZE, owner()).unwrap();
-        (0..3).for_each(|_| drop(file.ring().write(&one).unwrap()));
+        for _ in 0..3 {
+            file.ring().write(&one).unwrap();
+        }
         assert_eq!(file.ring().dropped(), Some(0), "{writes}");
     }
     assert!(with_stack >= 2 && prefixes > with_stack, "{prefixes} prefixes, {with_stack} with a stack");

@@ -109,8 +109,8 @@ impl ReportFile {
         // SAFETY: the memory is page-aligned, has the geometry's size and lives as long as the ring; nobody else uses it.
         let ring = unsafe { Ring::new(base, geometry.slots, geometry.stride, owner) };
         let ring = ring.in_file(Behind { descriptor: file.as_raw_fd(), write });
-        // A writer that has died in them, for this process has the lock.
-        (0..geometry.slots).filter(|slot| ring.claimed_for_nothing(*slot)).for_each(|slot| ring.clear(slot));
+        // The lock says that whoever had claimed one is gone.
+        ring.reclaim();
         let handle = Handle { ring, bytes: geometry.file_bytes() as u64 };
         Ok(Self { handle, path: path.to_owned(), _heads: heads, file })
     }

@@ -212,19 +212,21 @@ impl Ring {
         from.into_iter().any(|from| self.exchange_state(index, from, SlotState::Consumed))
     }
 
-    /// Whether a slot is claimed, and nothing of its record is complete.
-    #[cfg(feature = "std")]
-    pub(crate) fn claimed_for_nothing(&self, index: usize) -> bool {
-        let word = |field| self.slot_word(index, field).load(Ordering::Relaxed);
-        let (state, valid) = (offset_of!(SlotHeader, state), offset_of!(SlotHeader, valid_bytes));
-        word(state) == SlotState::Writing as u32 && word(valid) == 0
-    }
-
     /// Frees a slot whatever it holds: a record that is too damaged to be told by its number.
     pub fn clear(&self, index: usize) {
         if index < self.slots {
             self.hide_payload(index);
             self.set_slot_word(index, offset_of!(SlotHeader, state), SlotState::Consumed as u32);
+        }
+    }
+
+    /// Frees the slots whose writer has died before anything of its record could be read: nobody else would. Only while
+    /// no other writer can have claimed one.
+    pub fn reclaim(&self) {
+        for index in 0..self.slots {
+            if self.slot_word(index, offset_of!(SlotHeader, valid_bytes)).load(Ordering::Acquire) == 0 {
+                self.exchange_state(index, SlotState::Writing, SlotState::Consumed);
+            }
         }
     }
 
@@ -247,6 +249,11 @@ impl Ring {
     /// Claims a slot if it is in that state.
     fn claim_from(&self, index: usize, from: SlotState) -> Option<usize> {
         if from == SlotState::Committed {
+            // What a dead writer has left of a record is not committed, and stays.
+            let state = self.slot_word(index, offset_of!(SlotHeader, state));
+            if state.load(Ordering::Relaxed) != from as u32 {
+                return None;
+            }
             self.hide_payload(index);
         }
         self.exchange_state(index, from, SlotState::Writing).then_some(index)

@@ -33,7 +33,7 @@ const ATTACKS: [(&str, Attack); 5] = [
         std::fs::rename(other, file)
     }),
     ("closed to everybody", |file, _| {
-        std::fs::set_permissions(file, Permissions::from_mode(0))?;
+        std::fs::set_permissions(file, Permissions::from_mode(0o000))?;
         std::os::unix::fs::chown(file, Some(65534), Some(65534))
     }),
     ("scribbled over", |file, round| {

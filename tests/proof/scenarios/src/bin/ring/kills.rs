@@ -46,7 +46,7 @@ pub(crate) fn prove(kills: u64) -> bool {
             Child::start(&["kill", &kills, &seed, &folder.path().to_string_lossy()], &[])
         })
         .collect();
-    let ended: Vec<_> = workers.into_iter().map(|worker| worker.end(Duration::from_secs(600))).collect();
+    let ended: Vec<_> = workers.into_iter().map(|worker| worker.end(Duration::from_secs(900))).collect();
     for worker in &ended {
         property.expect(worker.is_well(), || format!("{:?}\n{}", worker.status, worker.output));
     }
