@@ -6,7 +6,7 @@ use super::signals::Info;
 use crate::clock;
 use crate::facts::{Facts, Vitals};
 use freezeframe_arch::Registers;
-use freezeframe_report::encode::{About, Kind, Strategy, encode};
+use freezeframe_report::encode::{About, Kind, Strategy, Told, encode};
 use freezeframe_report::file::{Handle, ReportFile};
 use freezeframe_report::ring::Owner;
 use freezeframe_unwind::images::ImageTable;
@@ -107,6 +107,7 @@ impl Writer {
             boot_id: self.owner.boot_id,
             process: self.kept.process(&vitals),
             system: self.kept.system(),
+            told: Told::default(),
         };
         // SAFETY: the mapping is this value's own, zeroed when it was made.
         let staging =

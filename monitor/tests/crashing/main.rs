@@ -221,7 +221,7 @@ fn a_crash_in_a_freezes_callback_is_reported_beside_the_freeze() {
     assert_eq!(run(&folder, "freeze's callback").signal(), Some(libc::SIGSEGV));
     let record = crash(&folder);
     assert_complete(&record, "writes_to_null");
-    assert_eq!(record.threads[0].name, "freezeframe");
+    assert_eq!(record.threads[0].name, "freezeframe-hks");
     let records = records(&folder);
     let freeze = records.iter().find(|record| record.kind == RecordKind::Freeze).expect("both are there");
     assert_eq!(freeze.outcome, RecordOutcome::Killed, "the process has ended in the middle of it");

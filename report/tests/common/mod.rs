@@ -1,7 +1,7 @@
 //! Real captures of the test's own process, in real files.
 #![allow(dead_code)]
 
-use freezeframe_report::encode::{About, AppState, Crash, Kind, Process, Strategy, System, encode};
+use freezeframe_report::encode::{About, AppState, Crash, Kind, Process, Strategy, System, Told, encode};
 use freezeframe_report::ring::Owner;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::init::{Config, init};
@@ -119,6 +119,7 @@ pub(crate) fn about<'a>(uuid: u8) -> About<'a> {
             page_bytes: 4096,
             memory_bytes: 8_589_934_592,
         },
+        told: Told::default(),
     }
 }
 

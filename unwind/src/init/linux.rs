@@ -46,6 +46,7 @@ impl core::error::Error for InitError {}
 /// # Signal safety
 /// Not for signal handlers.
 pub fn init(config: Config) -> Result<Suspender, InitError> {
+    crate::locks::learn_layout();
     install(config.signal, config.registration).map_err(|error| InitError::Refused(error.0))
 }
 

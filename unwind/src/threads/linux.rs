@@ -143,10 +143,25 @@ pub fn facts(thread: ThreadId) -> ThreadFacts {
         facts.user_ticks = field(11).and_then(sys::decimal).unwrap_or(0);
         facts.system_ticks = field(12).and_then(sys::decimal).unwrap_or(0);
     }
-    if let Ok(call) = read(thread, b"syscall", &mut buffer) {
-        facts.system_call = parse_system_call(call);
-    }
+    facts.system_call = system_call(thread);
     facts
+}
+
+/// The system call that a thread waits in.
+///
+/// # Signal safety
+/// Safe: `openat`, `read`, `close`.
+pub(crate) fn system_call(thread: ThreadId) -> Option<SystemCall> {
+    let mut buffer = [0u8; 256];
+    parse_system_call(read(thread, b"syscall", &mut buffer).ok()?)
+}
+
+/// Whether an id is one of this process's threads.
+///
+/// # Signal safety
+/// Safe: `tgkill` without a signal.
+pub(crate) fn is_alive(thread: ThreadId) -> bool {
+    sys::tgkill(sys::getpid(), thread.0, 0).is_ok()
 }
 
 /// The name stands between the first `(` and the last `)`.

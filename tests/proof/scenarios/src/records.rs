@@ -1,6 +1,6 @@
 //! Records to write: real captures, each with a number of its own.
 
-use freezeframe_report::encode::{About, AppState, Kind, Process, Strategy, System};
+use freezeframe_report::encode::{About, AppState, Kind, Process, Strategy, System, Told};
 use freezeframe_report::layout::{SECTION_HEADER, crc};
 
 /// What a record says beside its threads. `component` tells one from the other.
@@ -46,6 +46,7 @@ pub fn about(component: &str) -> About<'_> {
             page_bytes: 4096,
             memory_bytes: 1,
         },
+        told: Told::default(),
     }
 }
 

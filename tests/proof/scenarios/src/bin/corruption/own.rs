@@ -5,7 +5,7 @@ use freezeframe_report::encode::encode;
 use freezeframe_report::file::{ReportFile, Size};
 use freezeframe_report::layout::{FIRST_SLOT, Outcome};
 use freezeframe_report::read::Report;
-use freezeframe_report::ring::{Behind, Owner, Ring};
+use freezeframe_report::ring::{Behind, Live, Owner, Ring};
 use freezeframe_scenarios::{about, numbered};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -61,7 +61,7 @@ pub(crate) fn run(folder: &Path) {
         match if random.below(4) == 0 { ring.write_crash(&record) } else { ring.write(&record) } {
             Ok(mut slot) => {
                 taken += 1;
-                ring.update(&mut slot, 5, Outcome::Recovered);
+                ring.update(&mut slot, Live::new(5, Outcome::Recovered));
                 let uuid = format!("{number:012x}");
                 if let Ok(report) = Report::open(&path) {
                     let found = report.records.iter().find(|record| record.uuid.ends_with(&uuid));

@@ -3,7 +3,7 @@
 use super::samples::{SIZE, Samples};
 use freezeframe_report::file::ReportFile;
 use freezeframe_report::layout::Outcome;
-use freezeframe_report::ring::Owner;
+use freezeframe_report::ring::{Live, Owner};
 use freezeframe_scenarios::{Child, Folder, Property};
 use std::fs::{OpenOptions, Permissions};
 use std::io::Write;
@@ -85,7 +85,7 @@ pub(crate) fn write(path: &Path) {
         records += 1;
         match file.ring().write(&samples.record(records)) {
             Ok(mut slot) => {
-                file.ring().update(&mut slot, records, Outcome::Recovered);
+                file.ring().update(&mut slot, Live::new(records, Outcome::Recovered));
                 (0..SIZE.slots as usize).for_each(|index| {
                     file.ring().consume(index, slot.sequence());
                 });

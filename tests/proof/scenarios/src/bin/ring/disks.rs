@@ -4,7 +4,7 @@ use super::samples::{SIZE, Samples};
 use freezeframe_report::file::ReportFile;
 use freezeframe_report::layout::Outcome;
 use freezeframe_report::read::Report;
-use freezeframe_report::ring::Owner;
+use freezeframe_report::ring::{Live, Owner};
 use freezeframe_scenarios::{Child, Folder, Property};
 use std::ffi::CString;
 use std::fs::File;
@@ -121,7 +121,7 @@ pub(crate) fn fill(disk: &Path, records: u64) {
     let mut written = 0;
     let one = |number: u64| {
         let mut slot = file.ring().write(&samples.record(number)).map_err(|error| error.to_string())?;
-        file.ring().update(&mut slot, 1_000_000_000 + number, Outcome::Recovered);
+        file.ring().update(&mut slot, Live::new(1_000_000_000 + number, Outcome::Recovered));
         // Written back, the blocks are the disk's, and no longer what waits in memory.
         file.sync().map_err(|error| error.to_string())?;
         let report = Report::open(&path).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use super::samples::{SIZE, Samples};
 use freezeframe_report::file::ReportFile;
 use freezeframe_report::layout::{FIRST_SLOT, Outcome, PAYLOAD};
 use freezeframe_report::read::{Record, Report};
-use freezeframe_report::ring::Owner;
+use freezeframe_report::ring::{Live, Owner};
 use freezeframe_scenarios::{Child, Folder, Property};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -167,8 +167,8 @@ fn stream(samples: &Samples, path: &Path, first: u64, said: &Said) -> ! {
         said.begun.store(number, Ordering::SeqCst);
         let mut slot = file.ring().write(&record).expect("a free slot");
         said.committed.store(number, Ordering::SeqCst);
-        file.ring().update(&mut slot, 500_000_000, Outcome::Ongoing);
-        file.ring().update(&mut slot, 1_000_000_000 + number, Outcome::Recovered);
+        file.ring().update(&mut slot, Live::new(500_000_000, Outcome::Ongoing));
+        file.ring().update(&mut slot, Live::new(1_000_000_000 + number, Outcome::Recovered));
         said.updated.store(number, Ordering::SeqCst);
         unread.push_back((number, slot.sequence()));
         if unread.len() > UNREAD
