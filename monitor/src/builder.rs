@@ -239,8 +239,11 @@ impl Builder {
         let hooks = Hooks::start(component.clone(), self.closures).map_err(StartError::System)?;
         let hooks_thread = hooks.thread();
         let recorder = Recorder::new(component, settings, facts, capturer, file, control.clone(), hooks);
-        let never_idle = self.never_idle_ns.map(|limit| {
-            (NeverIdle::new(limit.max(self.threshold.interval_ns), clock::now()), Track::new(Kind::NeverIdle))
+        let interval_ns = self.threshold.interval_ns;
+        let never_idle = self.never_idle_ns.map(|limit_ns| {
+            let limit_ns = limit_ns.max(interval_ns);
+            let never = NeverIdle::new(limit_ns, interval_ns.saturating_mul(4), clock::now());
+            (never, Track::new(Kind::NeverIdle))
         });
         let cpu = self.cpu.map(|limit| (CpuWatch::new(limit), Track::new(Kind::CpuHigh)));
         let freezes = Track::new(Kind::Freeze);

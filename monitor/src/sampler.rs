@@ -186,3 +186,36 @@ impl Sampler {
         self.samples.view()
     }
 }
+
+#[cfg(all(test, any(target_os = "linux", target_os = "macos")))]
+mod tests {
+    use super::*;
+    use freezeframe_unwind::init::{Config, init};
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_stack_that_was_taken_after_the_loop_had_turned_is_thrown_away_and_counted() {
+        let (end, ended) = mpsc::channel::<()>();
+        let (send, id) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            send.send(freezeframe_unwind::threads::current()).unwrap();
+            let _ = ended.recv();
+        });
+        let id = id.recv().unwrap();
+        let mut capturer = Capturer::new(init(Config::default()).unwrap()).unwrap();
+        capturer.begin(None);
+        let mut sampler = Sampler::new();
+        let silence = |silent_ns| Silence { silent_ns, threshold_ns: 250, late_ticks: 0, waits: false };
+        assert!(!sampler.tick(&mut capturer, id, silence(50), &|| true), "too early");
+        assert!(sampler.tick(&mut capturer, id, silence(150), &|| false));
+        assert!(sampler.tick(&mut capturer, id, silence(200), &|| true));
+        let samples = sampler.samples();
+        assert_eq!((samples.moved, samples.samples.len()), (1, 1));
+        assert_eq!(samples.samples[0].at_ns, 200);
+        assert!(samples.nodes.len() > 3, "the stack of the second look is there");
+        sampler.reset();
+        assert_eq!((sampler.samples().moved, sampler.samples().samples.len()), (0, 0));
+        drop(end);
+        thread.join().unwrap();
+    }
+}

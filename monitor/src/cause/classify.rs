@@ -151,7 +151,7 @@ fn late(finding: Finding, seen: &Seen<'_>) -> Finding {
 fn by_call(seen: &Seen<'_>) -> Option<Finding> {
     let call = seen.call?;
     let (name, wait) = calls::find(seen.architecture, call.number)?;
-    let [first, operation, value, ..] = call.arguments;
+    let [first, operation, value, fourth, ..] = call.arguments;
     let cause = match wait {
         Wait::Sleep => Cause::Sleeping,
         Wait::Child => Cause::Child,
@@ -169,6 +169,15 @@ fn by_call(seen: &Seen<'_>) -> Option<Finding> {
     }
     if wait == Wait::Futex {
         finding = finding.with(EvidenceKind::Word, first, value & 0xffff_ffff, "");
+    }
+    // In milliseconds, and negative for none, of those calls that have it in a register.
+    let timeout = match name {
+        "poll" => Some(value as i32),
+        "epoll_wait" | "epoll_pwait" => Some(fourth as i32),
+        _ => None,
+    };
+    if let Some(Ok(ms)) = timeout.map(u64::try_from) {
+        finding = finding.with(EvidenceKind::Timeout, ms * 1_000_000, 0, "");
     }
     Some(with_function(finding, seen, cause))
 }

@@ -25,12 +25,16 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(100);
 /// How many events wait for their turn.
 const EVENTS: usize = 32;
 
+type Filter = Box<dyn FnMut(&Candidate) -> bool + Send>;
+type Enrich = Box<dyn FnMut(&Candidate, &mut Values) + Send>;
+type OnFreeze = Box<dyn FnMut(&Freeze<'_>) + Send>;
+
 /// The program's closures.
 #[derive(Default)]
 pub(crate) struct Closures {
-    pub(crate) filter: Option<Box<dyn FnMut(&Candidate) -> bool + Send>>,
-    pub(crate) enrich: Option<Box<dyn FnMut(&Candidate, &mut Values) + Send>>,
-    pub(crate) on_freeze: Option<Box<dyn FnMut(&Freeze<'_>) + Send>>,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) enrich: Option<Enrich>,
+    pub(crate) on_freeze: Option<OnFreeze>,
 }
 
 impl Closures {

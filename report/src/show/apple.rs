@@ -47,8 +47,8 @@ pub fn write_apple(out: &mut dyn Write, record: &Record) -> Result<()> {
             )?;
         }
     }
-    writeln!(out)?;
     write_samples(out, record)?;
+    writeln!(out)?;
     for (index, thread) in record.threads.iter().enumerate() {
         write_thread_head(out, index, thread)?;
         for (number, frame) in numbered(thread) {

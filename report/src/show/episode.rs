@@ -92,7 +92,11 @@ pub(super) fn write_samples(out: &mut dyn Write, record: &Record) -> Result<()> 
     };
     let all = samples.weight_ns().max(1);
     let (count, time) = (samples.samples.len(), duration(samples.weight_ns()));
-    write!(out, "Samples: {count} of the watched thread, for {time}; {} stacks", samples.stacks.len())?;
+    let stacks = match samples.stacks.len() {
+        1 => "1 stack".to_owned(),
+        stacks => format!("{stacks} stacks"),
+    };
+    write!(out, "Samples: {count} of the watched thread, for {time}; {stacks}")?;
     match samples.moved {
         0 => writeln!(out)?,
         moved => writeln!(out, "; {moved} thrown away, since the loop had turned")?,
@@ -104,7 +108,7 @@ pub(super) fn write_samples(out: &mut dyn Write, record: &Record) -> Result<()> 
         writeln!(out, "{letter}: {percent:.0} % ({}), {} samples", duration(stack.weight_ns), stack.count)?;
         write_stack(out, record, stack)?;
     }
-    writeln!(out)
+    Ok(())
 }
 
 fn write_stack(out: &mut dyn Write, record: &Record, stack: &StackInfo) -> Result<()> {

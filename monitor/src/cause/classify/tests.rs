@@ -104,6 +104,12 @@ fn a_wait_for_events_is_idle_only_where_a_loop_makes_it() {
     assert_eq!(called(7, [0x1000, 1, 5000], &[]), Cause::Peer, "a poll in a callback");
     assert_eq!(called(7, [0x1000, 1, 5000], &function("g_main_context_iteration")), Cause::Idle);
     assert_eq!(called(232, [5, 0, 10], &function("uv__io_poll")), Cause::Idle);
+    let timeout = |milliseconds: i32| {
+        let finding = classify(&Seen { call: call(7, [0x1000, 1, milliseconds as u32 as u64]), ..QUIET });
+        let found = finding.evidence().iter().find(|evidence| evidence.kind == EvidenceKind::Timeout);
+        found.map(|evidence| evidence.a)
+    };
+    assert_eq!((timeout(5000), timeout(-1)), (Some(5_000_000_000), None));
     assert_eq!(cause(Seen { loop_waits: true, call: call(FUTEX, [1, WAIT, 2]), ..QUIET }), Cause::Idle);
 }
 
