@@ -112,12 +112,14 @@ impl Monitor {
         self.control.crumbs.lock().unwrap_or_else(PoisonError::into_inner).add(now, text);
     }
 
-    /// Changes what counts as a freeze, from the next tick on. An interval below 1 ms is taken as that, and no misses as
+    /// Changes what counts as a freeze; longer ticks from the next one on. An interval below 1 ms is taken as that, and no misses as
     /// one.
     pub fn set_threshold(&self, interval: Duration, misses: u32) {
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
         self.control.interval_ns.store(interval_ns, Ordering::Relaxed);
         self.control.misses.store(misses.max(1), Ordering::Relaxed);
+        // It may be in a tick of the old length.
+        self.control.wake.post();
     }
 
     /// Tells reports whether somebody looks at the program: to be called when that changes.
