@@ -96,8 +96,8 @@ fn unmapped(capturer: &mut Capturer, target: Target, above: bool) {
     let clean = clean(capturer, target);
     // One that is in a handler still would go on with what is taken away.
     let where_it_waits = |stack: &Stack| stack.capture.registers.map(|registers| registers.pc());
-    let before = where_it_waits(&clean[0].2);
-    while where_it_waits(&capturer.take(target.id, &clean[0].1)) != before {}
+    let waits = where_it_waits(&clean[0].2);
+    while where_it_waits(&capturer.take(target.id, &clean[0].1)) != waits {}
     let sp = clean[0].2.capture.registers.expect("it was read").sp() as usize;
     let (start, end) = target.stack;
     let (from, to) = if above {
@@ -110,6 +110,8 @@ fn unmapped(capturer: &mut Capturer, target: Target, above: bool) {
     assert!(from < to && unsafe { libc::munmap(from as *mut _, to - from) } == 0);
     let mut marked = 0;
     for (way, options, before) in &clean {
+        // One that a tracer has just let go runs for a moment, and a signal to who runs without room ends the program.
+        while where_it_waits(&capturer.take(target.id, &clean[0].1)) != waits {}
         let after = capturer.take(target.id, options);
         if after.is_refused() {
             continue;
