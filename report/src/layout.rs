@@ -10,7 +10,7 @@ pub const MAJOR: u16 = 1;
 /// Greater minor versions add sections, or fields at the end of sections.
 pub const MINOR: u16 = 2;
 
-/// Everything in the file that is mapped begins at a multiple of this.
+/// Slots begin at multiples of this, and so does the second superblock.
 pub const PAGE: usize = 4096;
 /// Where the second copy of the superblock lies.
 pub const SECOND_SUPERBLOCK: usize = PAGE;
