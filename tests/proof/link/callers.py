@@ -1,5 +1,5 @@
-"""Who reaches a function: `callers.py OBJDUMP FILE TARGET ROOT` prints the shortest chain of calls from what ROOT's table
-names to TARGET in a linked object with its relocations kept."""
+"""Who reaches the panic handler: `callers.py OBJDUMP FILE` prints, for each function of the core that calls into others'
+code from which the handler is reached, the shortest chain of calls."""
 
 import collections
 import re
@@ -7,47 +7,46 @@ import subprocess
 import sys
 
 HEADER = re.compile(r"^[0-9a-f]+ <(.+)>:$")
-RELOCATION = re.compile(r"^\s*[0-9a-f]+:\s+[A-Z]\S+\s+(\S+?)(?:[+-]0x[0-9a-f]+)?$")
+REFERENCE = re.compile(r"<([^<>+]*(?:<[^<>]*>[^<>+]*)*)(?:\+0x[0-9a-f]+)?>")
+HANDLER = "rust_begin_unwind"
+CORE = re.compile(r"freezeframe_(asm|arch|unwind|report)")
 
 
-def calls(objdump, file):
-    """`{function: functions that it refers to}`."""
-    text = subprocess.run([objdump, "-dr", "--no-show-raw-insn", file], check=True, capture_output=True, text=True).stdout
-    edges, function = collections.defaultdict(set), None
+def callers(objdump, file):
+    """`{function: functions that refer to it}`."""
+    command = [objdump, "-d", "--no-show-raw-insn", file]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found, function = collections.defaultdict(set), None
     for line in text.splitlines():
         if header := HEADER.match(line):
             function = header.group(1)
-        elif function and (relocation := RELOCATION.match(line)):
-            edges[function].add(relocation.group(1))
-    return edges
+        elif function:
+            for callee in REFERENCE.findall(line):
+                found[callee].add(function)
+    return found
 
 
-def chains(edges, target):
-    """Every function from which TARGET can be reached, with its next step."""
-    callers = collections.defaultdict(set)
-    for caller, callees in edges.items():
-        for callee in callees:
-            callers[callee].add(caller)
-    step, queue = {target: None}, collections.deque([target])
+def chains(found):
+    """Every function from which the handler can be reached, with its next step."""
+    step = {name: None for name in found if HANDLER in name}
+    queue = collections.deque(step)
     while queue:
         function = queue.popleft()
-        for caller in sorted(callers[function]):
+        for caller in sorted(found[function]):
             if caller not in step:
                 step[caller] = function
                 queue.append(caller)
     return step
 
 
-def main(objdump, file, target):
-    step = chains(calls(objdump, file), target)
+def main(objdump, file):
+    step = chains(callers(objdump, file))
     for function in step:
         chain = [function]
         while step[chain[-1]]:
             chain.append(step[chain[-1]])
-        # Only those that are the core's own, and call into core's.
-        core = [re.search(r"freezeframe_(asm|arch|unwind|report)", name) is not None for name in chain]
-        if core[0] and not any(core[1:]):
-            print("  " + " → ".join(chain))
+        if CORE.search(chain[0]) and not any(CORE.search(name) for name in chain[1:]):
+            print("  can panic: " + " → ".join(chain))
 
 
 if __name__ == "__main__":

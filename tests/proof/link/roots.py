@@ -9,6 +9,7 @@ that a new function is a root or is spoken of. Prints `ROOTS FUNCTIONS` (with an
 
 import itertools
 import json
+import os
 import sys
 import tomllib
 
@@ -225,14 +226,17 @@ def main(instances_file, out, *docs):
     for wanted in [*instances["exceptions"]["functions"], *instances["called"], *setup]:
         if wanted not in names | left_out:
             raise Unknown(f"{wanted}: `{instances_file}` speaks of it, and there is no such function")
-    with open(out, "w", encoding="utf-8") as text:
-        for table, chosen in (
-            ("CAPTURE", [root for root in roots if root not in setup]),
-            ("SETUP", [root for root in roots if root in setup]),
-        ):
-            text.write(f"pub static {table}: Roots<{len(chosen)}> = Roots([\n")
-            text.writelines(f"    {root} as *const (),\n" for root in chosen)
-            text.write("]);\n")
+    text = ""
+    for table, chosen in (
+        ("CAPTURE", [root for root in roots if root not in setup]),
+        ("SETUP", [root for root in roots if root in setup]),
+    ):
+        text += f"pub static {table}: Roots<{len(chosen)}> = Roots([\n"
+        text += "".join(f"    {root} as *const (),\n" for root in chosen) + "]);\n"
+    # What is as it was is not compiled again.
+    if not os.path.exists(out) or open(out, encoding="utf-8").read() != text:
+        with open(out, "w", encoding="utf-8") as file:
+            file.write(text)
     print(len(roots), len(names))
 
 
