@@ -247,7 +247,8 @@ pub fn crc(pieces: &[&[u8]]) -> u32 {
         let (blocks, rest) = piece.as_chunks();
         for block in blocks {
             let block = (u128::from_le_bytes(*block) ^ u128::from(crc)).to_le_bytes();
-            crc = block.iter().zip(TABLES.iter().rev()).fold(0, |crc, (byte, table)| crc ^ entry(table, *byte));
+            crc =
+                block.iter().zip(TABLES.iter().rev()).fold(0, |crc, (byte, table)| crc ^ entry(table, *byte));
         }
         crc = rest.iter().fold(crc, |crc, byte| entry(last, crc as u8 ^ byte) ^ crc >> 8);
     }

@@ -20,9 +20,9 @@ static LISTENERS: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
 
 /// Keeps a listener for the main thread, which takes no part and is not filtered.
 pub(crate) fn listen(listener: i32) {
-    let free = LISTENERS.iter().find(|place| {
-        place.compare_exchange(0, listener, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    });
+    let free = LISTENERS
+        .iter()
+        .find(|place| place.compare_exchange(0, listener, Ordering::Relaxed, Ordering::Relaxed).is_ok());
     assert!(listener == 0 || free.is_some(), "more threads than listeners");
 }
 

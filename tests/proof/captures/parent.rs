@@ -10,7 +10,11 @@ use std::process::{Command, ExitCode, Output};
 /// The watches, with what they show.
 const MODES: [(&str, &str, &str); 2] = [
     ("syscalls", "captures make no system calls but the listed ones", "a filter that kills"),
-    ("allocations", "captures allocate nothing and free nothing", "allocators that end the process, Rust's and C's"),
+    (
+        "allocations",
+        "captures allocate nothing and free nothing",
+        "allocators that end the process, Rust's and C's",
+    ),
 ];
 
 /// Runs all scenarios under the watches that are named, or under all.
@@ -38,7 +42,10 @@ pub(crate) fn run(named: &[String]) -> ExitCode {
         if !failed {
             let rows = calls::listed(&ALL_KINDS).len();
             let listed = if mode == "syscalls" { format!("{rows} rows of calls, ") } else { String::new() };
-            println!("proof: {property} | {how} | {listed}{} ways of capturing, {captures} captures", SCENARIOS.len());
+            println!(
+                "proof: {property} | {how} | {listed}{} ways of capturing, {captures} captures",
+                SCENARIOS.len()
+            );
         }
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }

@@ -37,7 +37,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "ptrace, one by one", kinds: &["capture", "ptrace"], play: ptrace_one, dies: false },
     Scenario { name: "ptrace, all together", kinds: &["capture", "ptrace"], play: ptrace_all, dies: false },
     Scenario { name: "each in its best way", kinds: ALL_WAYS, play: best_way, dies: false },
-    Scenario { name: "one thread, walked by hand", kinds: &["capture", "signal"], play: by_hand, dies: false },
+    Scenario {
+        name: "one thread, walked by hand",
+        kinds: &["capture", "signal"],
+        play: by_hand,
+        dies: false,
+    },
     Scenario { name: "the calling thread", kinds: &["itself"], play: itself, dies: false },
     Scenario {
         name: "from a signal handler",
@@ -90,7 +95,8 @@ impl Stage {
     pub(crate) fn new(targets: Targets, file: &Path, scenario: &Scenario) -> Self {
         // On their way to the heap these need more stack than a thread has.
         let large = std::thread::Builder::new().stack_size(16 << 20);
-        let large = large.spawn(|| (Box::new(ImageTable::new()), Box::new(Snapshot::new()), Box::new(WalkContext::new())));
+        let large = large
+            .spawn(|| (Box::new(ImageTable::new()), Box::new(Snapshot::new()), Box::new(WalkContext::new())));
         let (mut images, snapshot, context) = large.unwrap().join().unwrap();
         let suspender = init(Config::default()).unwrap();
         images.refresh().unwrap();
@@ -111,13 +117,8 @@ impl Stage {
     /// A capture of all threads; whether `thread` was held as `meant`.
     fn capture(&mut self, purpose: Purpose, ways: Ways, thread: ThreadId, meant: fn(Held) -> bool) {
         let patience = Patience { stop_within_ns: 2_000_000_000, ..Patience::DEFAULT };
-        let options = Options {
-            first: Some(thread),
-            purpose,
-            ways,
-            first_patience: patience,
-            ..Options::default()
-        };
+        let options =
+            Options { first: Some(thread), purpose, ways, first_patience: patience, ..Options::default() };
         let captured = self.snapshot.capture(&self.suspender, &self.images, &options);
         let view = self.snapshot.view();
         let first = view.threads.first().filter(|first| first.thread == thread);
@@ -177,7 +178,8 @@ fn by_hand(stage: &mut Stage) {
         let mut copy = StackCopy::new(&mut stage.stack);
         copy.fill(&mut ProcessMemory::new(), registers.sp(), u64::MAX);
         held.release();
-        let frames = walk(&mut stage.frames, &stage.images, &mut stage.context, &registers, &mut copy.window());
+        let frames =
+            walk(&mut stage.frames, &stage.images, &mut stage.context, &registers, &mut copy.window());
         count(frames > 0);
     }
 }
@@ -221,7 +223,9 @@ extern "C" fn captures(_signal: i32, _info: *mut libc::siginfo_t, context: *mut 
     let Stage { suspender, images, snapshot, .. } = stage;
     snapshot.capture_from_context(suspender, images, &registers, &Options::default());
     let view = snapshot.view();
-    count(view.threads.first().is_some_and(|first| view.frames(first).len() > 1 && first.held == Held::Itself));
+    count(
+        view.threads.first().is_some_and(|first| view.frames(first).len() > 1 && first.held == Held::Itself),
+    );
 }
 
 /// The handler of a breakpoint, which comes without a system call and goes on behind it.
