@@ -8,20 +8,22 @@ import sys
 
 HEADER = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 REFERENCE = re.compile(r"<([^<>+]*(?:<[^<>]*>[^<>+]*)*)(?:\+0x[0-9a-f]+)?>")
+# Calls by way of a table are named by relocations only, which ELF objects can keep.
+RELOCATION = re.compile(r"^\s*[0-9a-f]+:\s+R_\S+\s+(\S+?)(?:[+-]0x[0-9a-f]+)?$")
 HANDLER = "rust_begin_unwind"
 CORE = re.compile(r"freezeframe_(asm|arch|unwind|report)")
 
 
 def callers(objdump, file):
     """`{function: functions that refer to it}`."""
-    command = [objdump, "-d", "--no-show-raw-insn", file]
+    command = [objdump, "-dr", "--no-show-raw-insn", file]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found, function = collections.defaultdict(set), None
     for line in text.splitlines():
         if header := HEADER.match(line):
             function = header.group(1)
         elif function:
-            for callee in REFERENCE.findall(line):
+            for callee in REFERENCE.findall(line) + RELOCATION.findall(line):
                 found[callee].add(function)
     return found
 
