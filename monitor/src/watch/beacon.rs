@@ -9,7 +9,10 @@ use freezeframe_unwind::threads::ThreadId;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Who asks the kernel for events and gets some at once has not waited.
+const REAL_WAIT_NS: u64 = 20_000;
 
 /// What the loop's thread writes and the watcher reads.
 #[derive(Debug)]
@@ -23,6 +26,10 @@ pub(crate) struct BeaconShared {
     /// sees each.
     silent_epoch: AtomicU64,
     silent_end_ns: AtomicU64,
+    /// When the loop last came back from a wait in which it really waited.
+    waited_ns: AtomicU64,
+    /// How many runs are nested in each other.
+    depth: AtomicU32,
     /// The watcher sleeps without a deadline until the loop leaves its wait.
     parked: AtomicBool,
     control: Arc<Control>,
@@ -36,6 +43,8 @@ impl BeaconShared {
             since_ns: AtomicU64::new(clock::now()),
             silent_epoch: AtomicU64::new(0),
             silent_end_ns: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(clock::now()),
+            depth: AtomicU32::new(0),
             parked: AtomicBool::new(false),
             control,
             thread,
@@ -51,6 +60,9 @@ impl BeaconShared {
         if was_busy && silent_ns >= self.control.interval_ns.load(Ordering::Relaxed) {
             self.silent_end_ns.store(now, Ordering::Relaxed);
             self.silent_epoch.store(epoch, Ordering::Release);
+        }
+        if !was_busy && silent_ns >= REAL_WAIT_NS {
+            self.waited_ns.store(now, Ordering::Relaxed);
         }
         self.since_ns.store(now, Ordering::Relaxed);
         self.word.store(epoch << 8 | activity as u64, Ordering::Release);
@@ -101,16 +113,23 @@ impl Beacon {
         if let Some(outer) = self.outer.get(depth) {
             outer.set(self.shared.word.load(Ordering::Relaxed) as u8);
         }
-        self.depth.set(depth + 1);
+        self.set_depth(depth + 1);
         self.shared.store(Activity::Entry);
     }
 
     fn exit(&self) {
         // An Exit without its Entry: the beacon was made inside that run.
         let Some(depth) = self.depth.get().checked_sub(1) else { return self.shared.store(Activity::Exit) };
-        self.depth.set(depth);
+        self.set_depth(depth);
         let outer = self.outer.get(depth).map_or(Activity::AfterWaiting as u8, Cell::get);
         self.shared.store(Activity::from_code(outer).unwrap_or(Activity::Exit));
+    }
+}
+
+impl Beacon {
+    fn set_depth(&self, depth: usize) {
+        self.depth.set(depth);
+        self.shared.depth.store(depth as u32, Ordering::Relaxed);
     }
 }
 
@@ -122,7 +141,7 @@ impl Drop for Beacon {
 }
 
 impl Source for Arc<BeaconShared> {
-    fn read(&mut self, _now_ns: u64) -> Watched {
+    fn read(&mut self, now_ns: u64) -> Watched {
         loop {
             let word = self.word.load(Ordering::Acquire);
             let since_ns = self.since_ns.load(Ordering::Acquire);
@@ -132,7 +151,16 @@ impl Source for Arc<BeaconShared> {
                 let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
                 let silence = silent_epoch.checked_sub(1).map(|epoch| (epoch, silent_end_ns));
                 let reading = Reading { epoch: (word >> 8, 0), busy, since_ns, silence };
-                return Watched { reading, activity: word as u8 };
+                let waits = !busy && now_ns.saturating_sub(since_ns) >= REAL_WAIT_NS;
+                let waited_ns = if waits { now_ns } else { self.waited_ns.load(Ordering::Relaxed) };
+                let depth = self.depth.load(Ordering::Relaxed);
+                return Watched {
+                    reading,
+                    activity: word as u8,
+                    waited_ns: Some(waited_ns),
+                    depth,
+                    waits: false,
+                };
             }
         }
     }
