@@ -4,10 +4,10 @@ use super::targets::Targets;
 use freezeframe_arch::linux::{from_ucontext, ucontext_bytes};
 use freezeframe_arch::{Architecture, Registers};
 use freezeframe_monitor::crash::Reporter;
-use freezeframe_report::encode::{About, AppState, Kind, Process, Strategy, System, encode};
+use freezeframe_report::encode::{About, AppState, Kind, Process, Strategy, System, Told, encode};
 use freezeframe_report::file::{ReportFile, Size};
 use freezeframe_report::layout::Outcome;
-use freezeframe_report::ring::Owner;
+use freezeframe_report::ring::{Live, Owner};
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::init::{Config, init, pac_mask};
 use freezeframe_unwind::memory::{ProcessMemory, StackCopy};
@@ -265,7 +265,10 @@ fn record(stage: &mut Stage) {
         let record = stage.staging.get(..encoded.bytes).unwrap_or(&[]);
         let mut slot = file.ring().write(record);
         if let Ok(slot) = &mut slot {
-            file.ring().update(slot, 1, Outcome::Recovered);
+            file.ring().update(
+                slot,
+                Live { duration_ns: 1, outcome: Outcome::Recovered, repeats: 1, repeated_ns: 1 },
+            );
         }
         count(encoded.bytes > 100 && slot.is_ok_and(|slot| slot.sequence() > 0));
     }
@@ -313,6 +316,7 @@ fn about() -> About<'static> {
             page_bytes: 4096,
             memory_bytes: 1,
         },
+        told: Told::default(),
     }
 }
 
