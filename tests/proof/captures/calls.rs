@@ -60,7 +60,7 @@ numbers! {
     pipe2 SYS_pipe2 prctl SYS_prctl pread64 SYS_pread64 process_vm_readv SYS_process_vm_readv ptrace SYS_ptrace
     read SYS_read restart_syscall SYS_restart_syscall rt_sigaction SYS_rt_sigaction rt_sigprocmask SYS_rt_sigprocmask
     rt_sigreturn SYS_rt_sigreturn rt_sigtimedwait SYS_rt_sigtimedwait rt_tgsigqueueinfo SYS_rt_tgsigqueueinfo
-    sched_setattr SYS_sched_setattr sched_yield SYS_sched_yield set_tid_address SYS_set_tid_address
+    sched_getattr SYS_sched_getattr sched_setattr SYS_sched_setattr sched_yield SYS_sched_yield set_tid_address SYS_set_tid_address
     sigaltstack SYS_sigaltstack statx SYS_statx tgkill SYS_tgkill wait4 SYS_wait4 write SYS_write
 }
 

@@ -2,8 +2,10 @@
 #![no_std]
 
 use freezeframe_unwind::images::{Image, Range};
+use freezeframe_unwind::locks::Chain;
 use freezeframe_unwind::memory::{Memory, StackCopy};
 use freezeframe_unwind::rule::{Expression, RegisterRule, Row, RuleError};
+use freezeframe_unwind::threads::ThreadId;
 
 unsafe extern "C" {
     /// Defined nowhere: whatever can panic cannot be linked.
@@ -27,6 +29,11 @@ include!(env!("FREEZEFRAME_ROOTS"));
 /// Uses up what [`Image::code`] returns.
 pub fn image_code(image: &Image, each: fn(Range)) {
     image.code().for_each(each);
+}
+
+/// Follows what a function pointer knows.
+pub fn chain_follow(start: ThreadId, waits_for: fn(ThreadId) -> Option<ThreadId>) -> Chain {
+    Chain::follow(start, waits_for)
 }
 
 /// Evaluates with registers that a function pointer knows.
