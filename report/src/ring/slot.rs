@@ -483,7 +483,7 @@ fn first_section(record: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(room) = at.checked_add(bytes.len()).and_then(|end| out.get_mut(at..end)) {
+    if let Some(room) = out.get_mut(at..).and_then(|room| room.get_mut(..bytes.len())) {
         room.copy_from_slice(bytes);
     }
 }
