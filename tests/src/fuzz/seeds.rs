@@ -283,10 +283,10 @@ fn about() -> About<'static> {
 /// What happens to a ring and to a run loop.
 fn steps() -> Vec<Seed> {
     let mut seeds = Vec::new();
-    // A record, a note, and a death at each of its first stores; then all again, in a full ring.
-    for at in 1..=12u8 {
+    // A record, a note, and a death at each of its first writes; then all again, in a full ring.
+    for at in 1..=16u8 {
         let deaths =
-            [[0, at, 0, 0], [4, at, 0, 0], [0, 7, at * 5, 0], [3, 9, 0, 0], [4, 2, at, 0], [5, 0, at % 4, 0]];
+            [[0, at, 0, 0], [4, at, 0, 0], [0, 7, at, 0], [3, 9, 0, 0], [4, 2, at, 0], [5, 0, at % 4, 0]];
         seeds.push(("ring", format!("deaths-{at}"), deaths.concat()));
     }
     let full: Vec<u8> = (0..8).flat_map(|n| [0, n, 0, 0, 4, n, 0, 0]).collect();

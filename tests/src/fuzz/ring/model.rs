@@ -144,6 +144,8 @@ impl Written {
             let bytes =
                 self.prefix(payload, 1 + record.threads.len() + usize::from(record.dropped.is_some()));
             assert!(!record.complete);
+            let damaged = record.faults.iter().find(|fault| fault.contains("damaged"));
+            assert!(damaged.is_none(), "what counts as written is there: {damaged:?}");
             Fate::Part { slot: record.slot, bytes }
         } else {
             assert_eq!(&payload[..self.payload.len()], self.payload, "bit for bit");
