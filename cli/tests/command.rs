@@ -139,7 +139,11 @@ fn shows_the_provoked_freezes(strategy: &str, cause: &str, function: &str) {
         };
         // An emulator does not tell of the system call that a thread waits in.
         if option_env_runner().is_none() {
-            assert_eq!(record["episode"]["cause"], expected, "{}", record["episode"]);
+            let (episode, number) =
+                (&record["episode"], |name: &str| record["episode"][name].as_u64().unwrap());
+            // On a machine so loaded that it got no processor to compute with, that is the truth.
+            let starved = episode["cause"] == "starved" && number("cpu_ns") * 20 < number("window_ns");
+            assert!(episode["cause"] == expected || cause == "compute" && starved, "{episode}");
         }
         assert!(!record["episode"]["evidence"].as_array().unwrap().is_empty());
         let heaviest = record["samples"]["stacks"][0]["frames"].as_array().unwrap();

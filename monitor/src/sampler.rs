@@ -104,9 +104,11 @@ impl Sampler {
         self.note(silence.silent_ns, thread.facts.cpu_ns, run_queue_ns);
         let since = |now: u64, then: u64| now.saturating_sub(then);
         let cpu_ns = before.map_or(0, |before| since(thread.facts.cpu_ns, before.cpu_ns));
+        let (all_cpu, all_time) = self.cpu();
         let circumstances = Circumstances {
             window_ns: before.map_or(0, |before| since(silence.silent_ns, before.silent_ns)),
             cpu_ns,
+            overall_percent: all_cpu.saturating_mul(100) / all_time.max(1),
             run_queue_ns: before.and_then(|b| Some(since(run_queue_ns?, b.run_queue_ns?))),
             late_ticks: silence.late_ticks,
             loop_waits: silence.waits,
