@@ -72,7 +72,7 @@ pub(crate) struct Seen<'a> {
 pub(crate) const EVIDENCE: usize = 6;
 
 /// A cause and what it is concluded from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) cause: Cause,
     evidence: [Evidence<'static>; EVIDENCE],
