@@ -62,6 +62,7 @@ mod registry;
 mod sampler;
 mod samples;
 mod semaphore;
+mod stacks;
 mod track;
 mod watch;
 
