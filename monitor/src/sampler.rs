@@ -282,7 +282,7 @@ mod tests {
         while facts(id).state != RunState::Sleeping {
             std::thread::yield_now();
         }
-        let mut capturer = Capturer::new(init(Config::default()).unwrap()).unwrap();
+        let mut capturer = Capturer::new(init(Config::default()).unwrap(), false).unwrap();
         capturer.begin(None);
         let mut sampler = Sampler::new();
         let asked = std::cell::Cell::new(0);
