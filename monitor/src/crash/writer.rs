@@ -1,12 +1,14 @@
 //! From a signal to a record in the file, with memory that was there before.
 
+use super::kept::Kept;
 use super::memory::Guarded;
 use super::signals::Info;
 use crate::clock;
 use crate::facts::{Facts, Vitals};
 use freezeframe_arch::Registers;
-use freezeframe_report::encode::{About, AppState, Kind, Strategy, Told, encode};
-use freezeframe_report::file::ReportFile;
+use freezeframe_report::encode::{About, Kind, Strategy, Told, encode};
+use freezeframe_report::file::{Handle, ReportFile};
+use freezeframe_report::ring::Owner;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot};
 use freezeframe_unwind::suspend::{Patience, Purpose, Suspender, exempt};
@@ -28,21 +30,21 @@ struct Storage {
     snapshot: Snapshot<MAX_THREADS, MAX_FRAMES, ARENA>,
 }
 
-/// Takes the stacks and writes the record.
+/// Takes the stacks and writes the record. Nothing of it that a crash needs lies on the heap.
 pub(super) struct Writer {
-    facts: Facts,
-    app: String,
-    version: String,
+    owner: Owner,
+    kept: Kept,
     /// One process has one crash.
     uuid: [u8; 16],
     suspender: Suspender,
     /// How long the other threads may take, all together.
     others_within_ns: u64,
-    file: Arc<ReportFile>,
+    file: Handle,
     storage: NonNull<Storage>,
-    /// Records are made here first: a store into a mapped file can wait for the file system.
+    /// Records are made here first, and then written.
     staging: Guarded,
     _storage: Guarded,
+    _file: Arc<ReportFile>,
 }
 
 impl Writer {
@@ -57,20 +59,20 @@ impl Writer {
         let memory = Guarded::new(size_of::<Storage>()).map_err(system)?;
         let staging = Guarded::new(file.ring().record_bytes()).map_err(system)?;
         let storage = fill(&memory)?;
-        // What these learn once, they learn now.
-        let _ = (facts.system(), Vitals::read());
+        let kept = Kept::new(&facts, &app, &version, &Vitals::read()).map_err(system)?;
         let uuid = *uuid::Uuid::new_v4().as_bytes();
         Ok(Self {
-            facts,
-            app,
-            version,
+            owner: facts.owner,
+            kept,
             uuid,
             suspender,
             others_within_ns,
-            file,
+            // SAFETY: the file is dropped with this value.
+            file: unsafe { file.handle() },
             storage,
             staging,
             _storage: memory,
+            _file: file,
         })
     }
 
@@ -113,9 +115,9 @@ impl Writer {
             misses: 0,
             late_ticks: 0,
             wakeups: 0,
-            boot_id: self.facts.owner.boot_id,
-            process: self.facts.process(&self.app, &self.version, AppState::Unknown, &vitals),
-            system: self.facts.system(),
+            boot_id: self.owner.boot_id,
+            process: self.kept.process(&vitals),
+            system: self.kept.system(),
             told: Told::default(),
         };
         // SAFETY: the mapping is this value's own, zeroed when it was made.
@@ -130,7 +132,7 @@ impl Writer {
 
     /// The process that this is for.
     pub(super) const fn pid(&self) -> u32 {
-        self.facts.owner.pid
+        self.owner.pid
     }
 }
 

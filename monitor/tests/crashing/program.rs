@@ -136,8 +136,12 @@ fn crash(way: &str, file: &Path) {
             std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(9000).unwrap();
             aborts();
         }
-        "file not writable" => {
-            forbid_writing_to(file);
+        "file too large" => {
+            forbid_large_files();
+            aborts();
+        }
+        "writing is a crash" => {
+            forbid(libc::SYS_pwrite64);
             aborts();
         }
         other => panic!("no way to crash is called {other}"),
@@ -456,12 +460,18 @@ fn reads_behind_the_end_of_a_file(file: &Path) {
     }
 }
 
-/// A filter that lets the kernel send a signal for `getppid`.
 #[inline(never)]
 fn makes_a_forbidden_call() {
+    forbid(libc::SYS_getppid);
+    // SAFETY: no pointers.
+    black_box(unsafe { libc::getppid() });
+}
+
+/// A filter that lets the kernel send a signal for a system call.
+fn forbid(call: libc::c_long) {
     let filter = [
         libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 },
-        libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::SYS_getppid as u32 },
+        libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: call as u32 },
         libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x0003_0000 },
         libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 },
     ];
@@ -470,7 +480,6 @@ fn makes_a_forbidden_call() {
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const program), 0);
-        black_box(libc::getppid());
     }
 }
 
@@ -489,13 +498,9 @@ fn crashes_in_a_forked_child() {
     }
 }
 
-/// A store into the file's mapping is a crash in the handler.
-fn forbid_writing_to(file: &Path) {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let path = file.to_str().unwrap();
-    let line = maps.lines().find(|line| line.ends_with(path)).expect("the file is mapped");
-    let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
-    let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
-    // SAFETY: a mapping of this process.
-    assert_eq!(unsafe { libc::mprotect(start as *mut _, end - start, libc::PROT_READ) }, 0);
+/// Writing more than a process may write ends it by SIGXFSZ.
+fn forbid_large_files() {
+    let none = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+    // SAFETY: reads the limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &none) }, 0);
 }

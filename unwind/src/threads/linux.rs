@@ -258,12 +258,10 @@ struct Path {
 
 impl Path {
     fn push(&mut self, part: &[u8]) {
-        let end = self.length.saturating_add(part.len());
-        if end < self.bytes.len()
-            && let Some(room) = self.bytes.get_mut(self.length..end)
-        {
+        let Some((_terminator, room)) = self.bytes.split_last_mut() else { return };
+        if let Some(room) = room.get_mut(self.length..).and_then(|room| room.get_mut(..part.len())) {
             room.copy_from_slice(part);
-            self.length = end;
+            self.length = self.length.saturating_add(part.len());
         }
     }
 
