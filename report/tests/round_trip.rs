@@ -330,6 +330,8 @@ fn what_a_writer_did_not_finish_stays_where_no_slot_is_free() {
     raw.write_all_at(&(SlotState::Writing as u32).to_le_bytes(), reserve).unwrap();
     let threads =
         |report: &Report| report.records.iter().map(|record| record.threads.len()).collect::<Vec<_>>();
+    drop(file);
+    let file = ReportFile::open(&folder.path("r"), SMALL, dead).unwrap();
     let before = threads(&Report::open(&folder.path("r")).unwrap());
     assert_eq!(file.ring().write(&record(&captured, 4, 100_000)).unwrap_err(), RingError::Full);
     let report = Report::open(&folder.path("r")).unwrap();
