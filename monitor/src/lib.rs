@@ -52,6 +52,7 @@ mod monitor;
 mod record;
 mod registry;
 mod semaphore;
+mod sync;
 mod watch;
 
 pub use activity::Activity;

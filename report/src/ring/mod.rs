@@ -10,6 +10,7 @@
 //! the middle leaves a prefix that can be read. No unread record is overwritten, but for the reserve slot's: the latest
 //! freeze always finds a place, and what was lost for it is counted.
 
+mod memory;
 mod owner;
 mod slot;
 

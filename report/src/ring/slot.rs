@@ -1,13 +1,14 @@
 //! Claiming, writing and committing slots.
 
 use super::Owner;
+use super::memory::Memory;
 use crate::layout::{
-    self, COUNTERS, CRASH_SLOT, Counters, FIRST_SLOT, LIVE_CELLS, LiveCell, Outcome, PAYLOAD, RESERVE_SLOT,
-    SEALED, SECTION_HEADER, SlotHeader, SlotState,
+    self, CRASH_SLOT, Counters, LIVE_CELLS, LiveCell, Outcome, PAYLOAD, RESERVE_SLOT, SEALED, SECTION_HEADER,
+    SlotHeader, SlotState,
 };
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 /// Why a record was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,16 +33,9 @@ impl core::error::Error for RingError {}
 /// The slots of a mapped file, for one writing process.
 #[derive(Debug)]
 pub struct Ring {
-    base: NonNull<u8>,
-    slots: usize,
-    stride: usize,
+    memory: Memory,
     owner: Owner,
 }
-
-// SAFETY: all shared words are atomics; a slot's other bytes belong to who claimed it by CAS.
-unsafe impl Send for Ring {}
-// SAFETY: as above.
-unsafe impl Sync for Ring {}
 
 /// A slot that was claimed, and is this writer's until its record ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,21 +60,22 @@ impl Ring {
     /// while this value lives; `stride` is a multiple of a page. Other threads and processes touch it only through this
     /// type, or read it.
     pub const unsafe fn new(base: NonNull<u8>, slots: usize, stride: usize, owner: Owner) -> Self {
-        Self { base, slots, stride, owner }
+        // SAFETY: the caller's contract.
+        Self { memory: unsafe { Memory::new(base, slots, stride) }, owner }
     }
 
     /// How many bytes a record can have.
     pub const fn record_bytes(&self) -> usize {
-        self.stride.saturating_sub(PAYLOAD)
+        self.memory.stride.saturating_sub(PAYLOAD)
     }
 
     /// How many records found no place since the file was made; none if the count was damaged.
     pub fn dropped(&self) -> Option<u32> {
-        checked_count(self.counter(offset_of!(Counters, dropped)).load(Ordering::Relaxed))
+        checked_count(self.memory.counter(offset_of!(Counters, dropped)).load(Ordering::Relaxed))
     }
 
     fn count_dropped(&self) {
-        let counter = self.counter(offset_of!(Counters, dropped));
+        let counter = self.memory.counter(offset_of!(Counters, dropped));
         let next = |word| {
             let count = checked_count(word).unwrap_or(0).saturating_add(1);
             Some(u64::from(count) | u64::from(!count) << 32)
@@ -127,9 +122,9 @@ impl Ring {
         let mut rest = record;
         let mut copied = 0usize;
         while let Some((section, after)) = first_section(rest) {
-            self.store(&slot, PAYLOAD.saturating_add(copied), section);
+            self.memory.store(slot.index, copied, section);
             copied = copied.saturating_add(section.len());
-            let valid = self.slot_word(slot.index, offset_of!(SlotHeader, valid_bytes));
+            let valid = self.memory.word(slot.index, offset_of!(SlotHeader, valid_bytes));
             valid.store(copied as u32, Ordering::Release);
             rest = after;
         }
@@ -150,15 +145,16 @@ impl Ring {
         put(&mut cell, offset_of!(LiveCell, outcome), &(outcome as u32).to_le_bytes());
         seal(&mut cell, 0);
         let [even, odd] = LIVE_CELLS;
-        self.store(slot, if slot.updates.is_multiple_of(2) { even } else { odd }, &cell);
+        self.store_words(slot, if slot.updates.is_multiple_of(2) { even } else { odd }, &cell);
     }
 
-    /// Frees the slot of a committed or abandoned record that was read. False if it holds another record by now.
+    /// Frees the slot of a committed or abandoned record that was read. False if it holds another record. Not while other threads
+    /// write to the file.
     pub fn consume(&self, index: usize, sequence: u64) -> bool {
-        if index >= self.slots || self.sequence_of(index) != sequence {
+        if index >= self.memory.slots || self.sequence_of(index) != sequence {
             return false;
         }
-        let state = self.slot_word(index, offset_of!(SlotHeader, state));
+        let state = self.memory.word(index, offset_of!(SlotHeader, state));
         self.hide_payload(index);
         [SlotState::Committed, SlotState::Writing].into_iter().any(|from| {
             let swap = state.compare_exchange(
@@ -171,50 +167,67 @@ impl Ring {
         })
     }
 
-    /// Frees a slot whatever it holds: a record that is too damaged to be told by its number.
+    /// Frees a slot whatever it holds: a record that is too damaged to be told by its number. Not while other threads write
+    /// to the file.
     pub fn clear(&self, index: usize) {
-        if index < self.slots {
+        if index < self.memory.slots {
             self.hide_payload(index);
-            self.slot_word(index, offset_of!(SlotHeader, state))
+            self.memory
+                .word(index, offset_of!(SlotHeader, state))
                 .store(SlotState::Consumed as u32, Ordering::Release);
         }
     }
 
     fn claim(&self) -> Result<Slot, RingError> {
         let claim = |index, from| self.claim_from(index, from);
-        let general = RESERVE_SLOT.saturating_add(1)..self.slots;
+        let general = RESERVE_SLOT.saturating_add(1)..self.memory.slots;
         let free = |index| claim(index, SlotState::Empty).or_else(|| claim(index, SlotState::Consumed));
         let found = general.into_iter().find_map(free).or_else(|| free(RESERVE_SLOT));
-        // The reserve slot's record gives way to a later one, once its freeze is over.
         let found = found.or_else(|| {
-            let over = self.latest_outcome(RESERVE_SLOT) != Some(Outcome::Ongoing as u32)
-                || !self.written_by_owner(RESERVE_SLOT);
-            let taken = over.then(|| claim(RESERVE_SLOT, SlotState::Committed)).flatten();
             self.count_dropped();
-            taken
+            self.take_over(RESERVE_SLOT)
         });
         Ok(self.begin(found.ok_or(RingError::Full)?))
     }
 
-    /// Claims a slot if it is in that state.
+    /// Claims a slot if it is in that state, of no unread record.
     fn claim_from(&self, index: usize, from: SlotState) -> Option<usize> {
-        let state = self.slot_word(index, offset_of!(SlotHeader, state));
-        let to = SlotState::Writing as u32;
-        if from == SlotState::Committed {
-            self.hide_payload(index);
+        self.seize(index, from).then_some(index)
+    }
+
+    /// Claims the slot of an unread record, which gives way to a later one once its freeze is over.
+    fn take_over(&self, index: usize) -> Option<usize> {
+        let gives_way = || self.is_over(index) || !self.written_by_owner(index);
+        if !gives_way() || !self.seize(index, SlotState::Committed) {
+            return None;
         }
-        state.compare_exchange(from as u32, to, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(index)
+        // Again, now that no other writer can change it: what was asked about may have been another record, or half of one.
+        if !gives_way() {
+            let state = self.memory.word(index, offset_of!(SlotHeader, state));
+            state.store(SlotState::Committed as u32, Ordering::Release);
+            return None;
+        }
+        // Not before: until then it may be another writer's, who publishes its own. One who dies here leaves the old record,
+        // whose header and payload are still whole.
+        self.hide_payload(index);
+        Some(index)
+    }
+
+    fn seize(&self, index: usize, from: SlotState) -> bool {
+        let state = self.memory.word(index, offset_of!(SlotHeader, state));
+        let to = SlotState::Writing as u32;
+        state.compare_exchange(from as u32, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Begins the next record in a slot that was claimed.
     fn begin(&self, index: usize) -> Slot {
-        let counter = self.counter(offset_of!(Counters, sequence));
+        let counter = self.memory.counter(offset_of!(Counters, sequence));
         let sequence = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let slot = Slot { index, sequence, updates: 0 };
 
         self.store_header(&slot, self.header(&slot));
         // The old record's cells must not speak for the new one.
-        LIVE_CELLS.into_iter().for_each(|cell| self.store(&slot, cell, &[0; size_of::<LiveCell>()]));
+        LIVE_CELLS.into_iter().for_each(|cell| self.store_words(&slot, cell, &[0; size_of::<LiveCell>()]));
         slot
     }
 
@@ -233,65 +246,53 @@ impl Ring {
         put(&mut header, offset_of!(SlotHeader, payload_bytes), &(payload.len() as u32).to_le_bytes());
         put(&mut header, offset_of!(SlotHeader, payload_crc), &layout::crc(&[payload]).to_le_bytes());
         self.store_header(slot, header);
-        let state = self.slot_word(slot.index, offset_of!(SlotHeader, state));
+        let state = self.memory.word(slot.index, offset_of!(SlotHeader, state));
         state.store(SlotState::Committed as u32, Ordering::Release);
     }
 
     /// The sealed part: the state and the count of valid bytes change by themselves.
     fn store_header(&self, slot: &Slot, mut header: [u8; size_of::<SlotHeader>()]) {
         seal(&mut header, SEALED);
-        self.store(slot, SEALED, header.get(SEALED..).unwrap_or(&[]));
+        self.store_words(slot, SEALED, header.get(SEALED..).unwrap_or(&[]));
     }
 
     /// Before a slot becomes free to claim: a writer that dies right after its claim must not leave the old payload
     /// behind as the valid part of a new one. A committed record is read by its length, so it stays readable.
     fn hide_payload(&self, index: usize) {
-        self.slot_word(index, offset_of!(SlotHeader, valid_bytes)).store(0, Ordering::Release);
+        self.memory.word(index, offset_of!(SlotHeader, valid_bytes)).store(0, Ordering::Release);
     }
 
     fn sequence_of(&self, index: usize) -> u64 {
-        let low = self.slot_word(index, offset_of!(SlotHeader, sequence)).load(Ordering::Acquire);
-        let high = self.slot_word(index, offset_of!(SlotHeader, sequence) + 4).load(Ordering::Acquire);
+        let low = self.memory.word(index, offset_of!(SlotHeader, sequence)).load(Ordering::Acquire);
+        let high = self.memory.word(index, offset_of!(SlotHeader, sequence) + 4).load(Ordering::Acquire);
         u64::from(high) << 32 | u64::from(low)
     }
 
     fn written_by_owner(&self, index: usize) -> bool {
-        let ticks = self.slot_word(index, offset_of!(SlotHeader, start_ticks)).load(Ordering::Relaxed);
-        let pid = self.slot_word(index, offset_of!(SlotHeader, pid)).load(Ordering::Relaxed);
+        let ticks = self.memory.word(index, offset_of!(SlotHeader, start_ticks)).load(Ordering::Relaxed);
+        let pid = self.memory.word(index, offset_of!(SlotHeader, pid)).load(Ordering::Relaxed);
         (pid, ticks) == (self.owner.pid, self.owner.start_ticks as u32)
     }
 
-    /// The outcome in the newer of a slot's live cells.
-    fn latest_outcome(&self, index: usize) -> Option<u32> {
-        let word = |cell: usize, field: usize| {
-            self.slot_word(index, cell.saturating_add(field)).load(Ordering::Relaxed)
-        };
-        let newest = LIVE_CELLS.into_iter().max_by_key(|cell| word(*cell, offset_of!(LiveCell, update)))?;
-        Some(word(newest, offset_of!(LiveCell, outcome)))
+    /// Whether a record's last update has been made, and is in the memory as a whole: its writer touches it no more. Before
+    /// the first update its freeze goes on.
+    fn is_over(&self, index: usize) -> bool {
+        let word = |cell: usize, field: usize| self.memory.word(index, cell.saturating_add(field));
+        let update = |cell: usize| word(cell, offset_of!(LiveCell, update)).load(Ordering::Acquire);
+        let newest = LIVE_CELLS.into_iter().map(|cell| (update(cell), cell)).max();
+        newest.is_some_and(|(update, cell)| {
+            let outcome = word(cell, offset_of!(LiveCell, outcome)).load(Ordering::Relaxed);
+            update > 0 && outcome != Outcome::Ongoing as u32
+        })
     }
 
-    fn counter(&self, field: usize) -> &AtomicU64 {
-        // SAFETY: the counters lie in the first page, aligned; `new`'s caller vouches for the mapping.
-        unsafe { self.base.add(COUNTERS).add(field).cast().as_ref() }
-    }
-
-    /// A word of a slot's first page. `index` is below the number of slots and `offset` below a page.
-    fn slot_word(&self, index: usize, offset: usize) -> &AtomicU32 {
-        let at =
-            FIRST_SLOT.saturating_add(index.min(self.slots.saturating_sub(1)).saturating_mul(self.stride));
-        let offset = offset.min(PAYLOAD) & !3;
-        // SAFETY: `at` is the start of a slot, which has at least a page; `new`'s caller vouches for the mapping.
-        unsafe { self.base.add(at).add(offset).cast().as_ref() }
-    }
-
-    /// Copies bytes into a claimed slot; what would reach beyond it is not copied.
-    fn store(&self, slot: &Slot, offset: usize, bytes: &[u8]) {
-        if offset.saturating_add(bytes.len()) > self.stride || slot.index >= self.slots {
-            return;
+    /// Stores words into the head of a claimed slot, the first one last: who sees it sees the others.
+    fn store_words(&self, slot: &Slot, offset: usize, bytes: &[u8]) {
+        let (words, _) = bytes.as_chunks::<4>();
+        for (n, word) in words.iter().enumerate().rev() {
+            let at = offset.saturating_add(n.saturating_mul(4));
+            self.memory.word(slot.index, at).store(u32::from_ne_bytes(*word), Ordering::Release);
         }
-        let at = FIRST_SLOT.saturating_add(slot.index.saturating_mul(self.stride)).saturating_add(offset);
-        // SAFETY: inside the slot, as checked; the slot is this writer's, and `bytes` is no part of the mapping.
-        unsafe { self.base.add(at).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 }
 
@@ -322,3 +323,6 @@ fn seal(out: &mut [u8], from: usize) {
     let crc = layout::crc(&[out.get(from..end).unwrap_or(&[])]);
     put(out, end, &crc.to_le_bytes());
 }
+
+#[cfg(all(test, loom))]
+mod races;
