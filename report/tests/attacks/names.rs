@@ -134,10 +134,15 @@ fn a_hostile_file_is_read_in_time_that_grows_with_its_size() {
         assert_eq!(named, 0, "a name without an end");
         first.min(name(&mut record).1).min(name(&mut record).1)
     };
-    let (once, twice) = (took(200_000), took(400_000));
-    let ratio = twice.as_secs_f64() / once.as_secs_f64();
-    assert!(ratio < 3.5 && twice < Duration::from_secs(20), "{once:?}, and {twice:?} for twice as much");
-    println!("attacks: 200000 endless names take {once:?}, twice as many {ratio:.2} times as long");
+    // On a loaded machine one measurement says little: in proportion once is in proportion.
+    let fair = (0..5).find_map(|_| {
+        let (once, more) = (took(100_000), took(400_000));
+        println!("100000 take {once:?}, 400000 {more:?}");
+        let ratio = more.as_secs_f64() / once.as_secs_f64();
+        (ratio < 8.0 && more < Duration::from_secs(20)).then_some((once, ratio))
+    });
+    let (once, ratio) = fair.expect("more than in proportion, five times");
+    println!("attacks: 100000 endless names take {once:?}, four times as many {ratio:.2} times as long");
 }
 
 #[test]
