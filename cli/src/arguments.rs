@@ -25,7 +25,7 @@ pub(crate) enum Command {
 }
 
 /// The demo is a run loop that scrolls a table. Every tenth row blocks for 500 ms.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct DemoArguments {
     /// How the loop is watched
     #[arg(long, value_enum, default_value_t = Strategy::RunLoop)]
@@ -66,8 +66,12 @@ pub(crate) enum Cause {
     Sleep,
     /// Waiting for a lock that another thread holds
     Lock,
+    /// Waiting for a lock of a thread that waits for one of ours
+    Deadlock,
     /// Reading from a pipe that stays empty
     Io,
+    /// Turning all the time, each turn short, without ever waiting for events
+    Livelock,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

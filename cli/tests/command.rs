@@ -131,6 +131,25 @@ fn shows_the_provoked_freezes(strategy: &str, cause: &str, function: &str) {
             assert!(rest.any(|found| found == name), "{name} is not at its place in {names:#?}");
         }
         assert_eq!((&record["outcome"], &record["complete"]), (&"recovered".into(), &true.into()));
+        let expected = match cause {
+            "compute" => "cpu-bound",
+            "sleep" => "sleeping",
+            "deadlock" => "lock",
+            other => other,
+        };
+        // An emulator does not tell of the system call that a thread waits in.
+        if option_env_runner().is_none() {
+            assert_eq!(record["episode"]["cause"], expected, "{}", record["episode"]);
+        }
+        assert!(!record["episode"]["evidence"].as_array().unwrap().is_empty());
+        let heaviest = record["samples"]["stacks"][0]["frames"].as_array().unwrap();
+        let named =
+            |frame: &Value| frame["symbol"]["name"].as_str().is_some_and(|name| name.contains(function));
+        assert!(heaviest.iter().any(named), "{heaviest:#?}");
+        let samples = record["samples"]["samples"].as_array().unwrap();
+        let weights: u64 = samples.iter().map(|sample| sample["weight_ns"].as_u64().unwrap()).sum();
+        assert!(samples.len() >= 3, "{samples:#?}");
+        assert!(weights.abs_diff(record["duration_ns"].as_u64().unwrap()) < 60_000_000, "all of the time");
         let lasted = record["duration_ns"].as_u64().unwrap() / 1_000_000;
         // Less than 500 where the watcher was starved for a while, or a ping was sent late.
         assert!((250..20_000).contains(&lasted), "{lasted} ms");
@@ -157,6 +176,23 @@ fn the_demo_shows_a_loop_that_waits_for_a_lock() {
 #[test]
 fn the_demo_shows_a_loop_that_waits_for_a_pipe() {
     shows_the_provoked_freezes("run-loop", "io", "block_by_reading_a_pipe");
+}
+
+#[test]
+fn the_demo_shows_a_loop_that_never_waits() {
+    let folder = Folder::new();
+    let report = folder.path("r");
+    let output = demo(&report, "run-loop", "livelock");
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{out}\n{}", text(&output.stderr));
+    assert!(out.contains("2 freezes provoked, 2 detected") && out.contains("NEVER IDLE for"), "{out}");
+    let records = [1, 2].map(|number| json(&report, number));
+    let never = records.iter().find(|record| record["kind"] == "never-idle").expect("it is one of them");
+    assert_eq!((&never["outcome"], &never["complete"]), (&"recovered".into(), &true.into()));
+    let stacks = never["samples"]["stacks"].to_string();
+    assert!(stacks.contains("keep_busy"), "{stacks}");
+    let refused = run(&["demo", "--strategy", "ping", "--cause", "livelock"]);
+    assert!(refused.status.code() == Some(1) && text(&refused.stderr).contains("answers pings"));
 }
 
 #[test]
@@ -195,6 +231,10 @@ fn the_json_has_every_part_of_a_record_and_the_lock_holder() {
         "threads",
         "images",
         "dropped",
+        "repeats",
+        "episode",
+        "samples",
+        "told",
     ] {
         assert!(record.get(field).is_some(), "{field} is missing");
     }

@@ -1,13 +1,20 @@
 //! Setting up a monitor.
 
+use crate::capture::Capturer;
+use crate::clock;
 use crate::detect::Threshold;
+use crate::episode::{DailyCap, SeverityLimits};
 use crate::facts::Facts;
 use crate::files;
-use crate::freeze::Freeze;
+use crate::freeze::{Candidate, Freeze};
+use crate::hooks::{Closures, Hooks, Values};
 use crate::monitor::Monitor;
-use crate::record::Recorder;
+use crate::pressure::{CpuLimit, NeverIdle};
+use crate::record::{Recorder, Settings};
 use crate::registry::Registration;
-use crate::watch::{Beacon, BeaconShared, Control, PingSource, PingTarget, Source, Watcher};
+use crate::track::Track;
+use crate::watch::{Beacon, BeaconShared, Control, CpuWatch, PingSource, PingTarget, Source, Watcher};
+use freezeframe_report::encode::Kind;
 use freezeframe_report::file::{FileError, Size};
 use freezeframe_unwind::init::{Config, InitError, init};
 use freezeframe_unwind::threads::{ThreadId, current};
@@ -66,7 +73,13 @@ pub struct Builder {
     threshold: Threshold,
     file: Option<(PathBuf, Size)>,
     init: Config,
-    callback: Option<crate::watch::Callback>,
+    limits: SeverityLimits,
+    daily_cap: u32,
+    record_repeats: bool,
+    never_idle_ns: Option<u64>,
+    cpu: Option<CpuLimit>,
+    closures: Closures,
+    together: bool,
 }
 
 impl std::fmt::Debug for Builder {
@@ -84,7 +97,13 @@ impl Builder {
             threshold: Threshold::DEFAULT,
             file: None,
             init: Config::default(),
-            callback: None,
+            limits: SeverityLimits::default(),
+            daily_cap: 100,
+            record_repeats: false,
+            never_idle_ns: None,
+            cpu: None,
+            closures: Closures::default(),
+            together: false,
         }
     }
 
@@ -119,9 +138,64 @@ impl Builder {
         self
     }
 
-    /// Called on the watcher's thread when a freeze is detected, and when it ends. It must not wait for the loop.
+    /// Whether a freeze's threads are all held at one time, which shows who waits for whom, but costs each of them about a
+    /// millisecond and the monitor 2 MiB. The default is not: each is read by itself. On Apple systems it always is.
+    pub fn hold_together(mut self, together: bool) -> Self {
+        self.together = together;
+        self
+    }
+
+    /// From which duration on a freeze has which severity.
+    pub fn severity(mut self, limits: SeverityLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How many records are written in a day at most. The default is 100; what finds no place is counted.
+    pub fn daily_cap(mut self, records: u32) -> Self {
+        self.daily_cap = records;
+        self
+    }
+
+    /// Whether each freeze gets a record of its own. It does not unless this is set: of those with the same stack, the first
+    /// and the second do, and then fewer and fewer; the others are counted in the latest record.
+    pub fn record_repeats(mut self, each: bool) -> Self {
+        self.record_repeats = each;
+        self
+    }
+
+    /// Reports a loop that turns, but has not waited for so long. Only a loop that tells its activities can be watched for
+    /// that.
+    pub fn never_idle(mut self, after: Duration) -> Self {
+        self.never_idle_ns = Some(after.as_nanos().try_into().unwrap_or(u64::MAX));
+        self
+    }
+
+    /// Reports a process that takes so much of the processors, in percent of one, for so long, with the threads that do it.
+    /// The watcher wakes up once a second for that, even while the loop waits.
+    pub fn cpu_high(mut self, percent: u32, after: Duration) -> Self {
+        let for_ns = after.as_nanos().try_into().unwrap_or(u64::MAX);
+        self.cpu = Some(CpuLimit { percent, for_ns });
+        self
+    }
+
+    /// Called when a freeze is detected, when it becomes more severe, and when it ends: on a thread of the monitor's, so that
+    /// one that hangs or panics hurts nobody. One that has panicked is not called again.
     pub fn on_freeze(mut self, callback: impl FnMut(&Freeze<'_>) + Send + 'static) -> Self {
-        self.callback = Some(Box::new(callback));
+        self.closures.on_freeze = Some(Box::new(callback));
+        self
+    }
+
+    /// Asked before a report is written: whether the program wants it. On the same thread as the callback; without an answer
+    /// within 100 ms it is written.
+    pub fn filter(mut self, filter: impl FnMut(&Candidate) -> bool + Send + 'static) -> Self {
+        self.closures.filter = Some(Box::new(filter));
+        self
+    }
+
+    /// Asked before a report is written: what the program has to add. On the same thread and in the same time as the filter.
+    pub fn enrich(mut self, enrich: impl FnMut(&Candidate, &mut Values) + Send + 'static) -> Self {
+        self.closures.enrich = Some(Box::new(enrich));
         self
     }
 
@@ -163,11 +237,26 @@ impl Builder {
         control.interval_ns.store(self.threshold.interval_ns, Ordering::Relaxed);
         control.misses.store(self.threshold.misses, Ordering::Relaxed);
         let component = Arc::<str>::from(self.component);
-        let app = (self.app, self.version);
-        let recorder =
-            Recorder::new(component.clone(), app, facts, suspender, file).map_err(StartError::System)?;
-        let callback = self.callback;
-        let watcher = Watcher { source, control: control.clone(), component, recorder, callback };
-        Monitor::start(watcher, control, registration).map_err(StartError::System)
+        let settings = Settings {
+            app: self.app,
+            version: self.version,
+            limits: self.limits,
+            cap: DailyCap::new(self.daily_cap),
+            record_repeats: self.record_repeats,
+        };
+        let capturer = Capturer::new(suspender, self.together).map_err(StartError::System)?;
+        let hooks = Hooks::start(component.clone(), self.closures).map_err(StartError::System)?;
+        let hooks_thread = hooks.thread();
+        let recorder = Recorder::new(component, settings, facts, capturer, file, control.clone(), hooks);
+        let interval_ns = self.threshold.interval_ns;
+        let never_idle = self.never_idle_ns.map(|limit_ns| {
+            let limit_ns = limit_ns.max(interval_ns);
+            let never = NeverIdle::new(limit_ns, interval_ns.saturating_mul(4), clock::now());
+            (never, Track::new(Kind::NeverIdle))
+        });
+        let cpu = self.cpu.map(|limit| (CpuWatch::new(limit), Track::new(Kind::CpuHigh)));
+        let freezes = Track::new(Kind::Freeze);
+        let watcher = Watcher { source, control: control.clone(), recorder, freezes, never_idle, cpu };
+        Monitor::start(watcher, control, registration, hooks_thread).map_err(StartError::System)
     }
 }

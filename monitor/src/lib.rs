@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! the loop's thread ──transition──▶ Beacon ◀──reads── watcher ──reading──▶ Detector ──verdict──▶ Recorder ─▶ file
-//!                                                        │                (pure)
-//!                                                        └──────▶ callback
+//!                                                        │                (pure)                 │  ▲
+//!                                                        └─silent─▶ Sampler ─▶ samples, cause ───┼──┘
+//!                                                                                                └─▶ hooks' thread ─▶ program
 //! ```
 //!
 //! Words: an *activity* is what a run loop is about to do; the *beacon* is what the loop stores at each transition; the
@@ -38,6 +39,8 @@
 
 mod activity;
 mod builder;
+mod capture;
+mod cause;
 mod clock;
 #[cfg(any(target_vendor = "apple", feature = "core-foundation"))]
 mod core_foundation;
@@ -45,14 +48,23 @@ mod core_foundation;
 pub mod crash;
 mod detect;
 mod ending;
+mod episode;
 mod facts;
 mod files;
 mod freeze;
+mod hooks;
+pub mod leaks;
 mod monitor;
+mod pressure;
 mod record;
+mod recover;
 mod registry;
+mod sampler;
+mod samples;
 mod semaphore;
+mod stacks;
 mod sync;
+mod track;
 mod watch;
 
 pub use activity::Activity;
@@ -60,8 +72,11 @@ pub use builder::{Builder, StartError};
 #[cfg(any(target_vendor = "apple", feature = "core-foundation"))]
 pub use core_foundation::RunLoop;
 pub use detect::{Detector, Next, Reading, Step, Threshold, Verdict};
-pub use freeze::{Freeze, Phase};
-pub use freezeframe_report::encode::AppState;
-pub use monitor::{Monitor, Pause, Statistics};
+pub use episode::SeverityLimits;
+pub use freeze::{Candidate, Freeze, Phase};
+pub use freezeframe_report::encode::{AppState, Cause, Kind, Severity};
+pub use hooks::Values;
+pub use monitor::{Expectation, Monitor, Pause, Statistics};
+pub use recover::recover;
 pub use semaphore::Semaphore;
 pub use watch::{Beacon, Ping, PingTarget};

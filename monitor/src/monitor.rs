@@ -2,6 +2,7 @@
 
 use crate::builder::Builder;
 use crate::clock;
+use crate::record::Why;
 use crate::registry::Registration;
 use crate::watch::{Control, Source, Watcher};
 use freezeframe_report::encode::AppState;
@@ -15,16 +16,32 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Monitor {
     control: Arc<Control>,
-    watcher: ThreadId,
+    /// The monitor's own threads.
+    own: [Option<ThreadId>; 2],
     /// Closed when the watcher has ended.
     ended: Mutex<Receiver<()>>,
 }
 
 /// What a monitor has cost and seen so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Statistics {
-    /// Freezes that were detected.
+    /// Freezes that were detected, false alarms included.
     pub freezes: u64,
+    /// Freezes whose loop waited for events after all.
+    pub false_alarms: u64,
+    /// Freezes that are counted in an earlier record of the same stack.
+    pub counted: u64,
+    /// What got no record, since the day had seen its share.
+    pub capped: u64,
+    /// What the program's filter did not want.
+    pub filtered: u64,
+    /// How often the loop turned for long without ever waiting.
+    pub never_idle: u64,
+    /// How often the process took much of the processors for long.
+    pub cpu_high: u64,
+    /// What the callback did not hear of, since it was too slow.
+    pub unheard: u64,
     /// How often the watcher has woken up.
     pub wakeups: u64,
     /// Ticks that came too late to count.
@@ -41,6 +58,7 @@ impl Monitor {
         watcher: Watcher<S>,
         control: Arc<Control>,
         registration: Registration,
+        hooks: Option<ThreadId>,
     ) -> std::io::Result<Self> {
         let (alive, ended) = sync_channel(0);
         let thread = std::thread::Builder::new().name("freezeframe".into()).spawn(move || {
@@ -49,7 +67,7 @@ impl Monitor {
             drop(registration);
             drop(alive);
         })?;
-        Ok(Self { control, watcher: thread.thread().id(), ended: Mutex::new(ended) })
+        Ok(Self { control, own: [Some(thread.thread().id()), hooks], ended: Mutex::new(ended) })
     }
 
     /// Stops counting until the guard is dropped: while the program knows that its loop will not turn. Pauses add up.
@@ -58,6 +76,34 @@ impl Monitor {
     pub fn pause(&self) -> Pause {
         self.control.pause();
         Pause { control: self.control.clone() }
+    }
+
+    /// Announces that the loop will not turn for up to `duration` from now on, and why: until the guard is dropped, nothing is
+    /// called a freeze before that time. What lasts longer is one, with all of its duration, and the reason in its report.
+    ///
+    /// ```
+    /// # use freezeframe_monitor::Monitor;
+    /// # use std::time::Duration;
+    /// # let (monitor, _beacon) = Monitor::builder("main").watch_run_loop()?;
+    /// {
+    ///     let _expected = monitor.expect(Duration::from_secs(3), "opens the database");
+    ///     // … what takes long …
+    /// }
+    /// # Ok::<(), freezeframe_monitor::StartError>(())
+    /// ```
+    pub fn expect(&self, duration: Duration, why: &str) -> Expectation {
+        let until = clock::now().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX));
+        let mut expected = self.control.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = std::mem::replace(&mut *expected, Why::new(why));
+        let before = (self.control.expected_until_ns.swap(until, Ordering::AcqRel), why);
+        Expectation { control: self.control.clone(), before }
+    }
+
+    /// Leaves a breadcrumb: what the program does just now. The latest 16 of this component are in each report; of each, 96
+    /// bytes.
+    pub fn breadcrumb(&self, text: &str) {
+        let now = clock::now();
+        self.control.crumbs.lock().unwrap_or_else(PoisonError::into_inner).add(now, text);
     }
 
     /// Changes what counts as a freeze, from the next tick on. An interval below 1 ms is taken as that, and no misses as
@@ -79,6 +125,13 @@ impl Monitor {
         let control = &self.control;
         Statistics {
             freezes: load(&control.freezes),
+            false_alarms: load(&control.false_alarms),
+            counted: load(&control.counted),
+            capped: load(&control.capped),
+            filtered: load(&control.filtered),
+            never_idle: load(&control.never_idle),
+            cpu_high: load(&control.cpu_high),
+            unheard: load(&control.unheard),
             wakeups: load(&control.wakeups),
             late_ticks: load(&control.late_ticks),
         }
@@ -94,7 +147,7 @@ impl Drop for Monitor {
     fn drop(&mut self) {
         self.control.stop.store(true, Ordering::Release);
         self.control.wake.post();
-        if std::thread::current().id() != self.watcher {
+        if !self.own.contains(&Some(std::thread::current().id())) {
             let patience = Duration::from_nanos(self.control.interval_ns.load(Ordering::Relaxed));
             let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = ended.recv_timeout(patience);
@@ -112,5 +165,22 @@ pub struct Pause {
 impl Drop for Pause {
     fn drop(&mut self) {
         self.control.resume(clock::now());
+    }
+}
+
+/// An announcement that the loop will not turn, until it is dropped. See [`Monitor::expect`].
+#[derive(Debug)]
+#[must_use = "the expectation ends when this is dropped"]
+pub struct Expectation {
+    control: Arc<Control>,
+    /// The one around this one.
+    before: (u64, Why),
+}
+
+impl Drop for Expectation {
+    fn drop(&mut self) {
+        let mut expected = self.control.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        *expected = self.before.1;
+        self.control.expected_until_ns.store(self.before.0, Ordering::Release);
     }
 }

@@ -1,186 +1,342 @@
 //! From a verdict to a record in the file.
 
+use crate::capture::Capturer;
 use crate::clock;
-use crate::detect::Threshold;
+use crate::episode::{Annealing, DailyCap, SeverityLimits};
 use crate::facts::{Facts, Vitals};
-use freezeframe_report::encode::{About, AppState, Kind, Strategy, encode};
+use crate::freeze::{Candidate, Heard, Phase};
+use crate::hooks::{Answer, Crumbs, Hooks, Text, Values};
+use crate::sampler::Silence;
+use crate::track::{Open, Track};
+use crate::watch::Control;
+use freezeframe_report::encode::{
+    About, AppState, Cause, Crumb, Episode, Kind, Severity, Strategy, Told, encode, encode_tail, labels,
+};
 use freezeframe_report::file::ReportFile;
 use freezeframe_report::layout::Outcome;
-use freezeframe_report::ring::Slot;
-use freezeframe_unwind::images::ImageTable;
-use freezeframe_unwind::snapshot::{Options, Snapshot};
-use freezeframe_unwind::suspend::Suspender;
-use freezeframe_unwind::threads::{ThreadId, current};
-use std::sync::{Arc, Mutex, PoisonError};
+use freezeframe_report::ring::{Live, Slot};
+use freezeframe_unwind::threads::ThreadId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Why and of what a record is made.
-pub(crate) struct Cause<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Occasion {
     pub(crate) strategy: Strategy,
     pub(crate) thread: ThreadId,
     pub(crate) activity: u8,
+    pub(crate) depth: u32,
     pub(crate) started_ns: u64,
     pub(crate) discounted_ns: u64,
     pub(crate) detected_ns: u64,
-    pub(crate) threshold: Threshold,
-    pub(crate) late_ticks: u64,
-    pub(crate) wakeups: u64,
-    pub(crate) app_state: AppState,
-    /// Whether the freeze still goes on.
-    pub(crate) still: &'a dyn Fn() -> bool,
+    pub(crate) interval_ns: u64,
+    pub(crate) misses: u32,
+    pub(crate) silence: Silence,
 }
 
-/// The freeze that goes on: its slot if it has one, and what the callback hears of that.
-struct Open {
-    slot: Option<Slot>,
-    heard: Result<Option<u64>, String>,
+/// What the program has set.
+pub(crate) struct Settings {
+    pub(crate) app: String,
+    pub(crate) version: String,
+    pub(crate) limits: SeverityLimits,
+    pub(crate) cap: DailyCap,
+    /// Whether each freeze gets a record of its own, however often its stack was met.
+    pub(crate) record_repeats: bool,
 }
 
-/// How many threads are captured; more are counted.
-const MAX_THREADS: usize = 1024;
-/// How many frames they share.
-const MAX_FRAMES: usize = 24_576;
+/// A record that later freezes with the same stack are counted in.
+struct Kept {
+    slot: Slot,
+    live: Live,
+}
+
+/// Bytes that a record leaves free for each of the two places of its tail, if its slot has as many to spare.
+const TAIL: usize = 20 << 10;
 
 /// Takes the stacks and writes the record. All of its memory is there from the start.
 pub(crate) struct Recorder {
+    pub(crate) capturer: Capturer,
     component: Arc<str>,
-    app: String,
-    version: String,
+    settings: Settings,
     facts: Facts,
-    suspender: Suspender,
-    images: Box<ImageTable>,
-    snapshot: Box<Snapshot<MAX_THREADS, MAX_FRAMES>>,
     /// A store into a mapped file can wait for the file system: records are made here first.
     staging: Vec<u8>,
+    tail: Vec<u8>,
     file: Option<Arc<ReportFile>>,
-    open: Option<Open>,
-    watcher: ThreadId,
+    annealing: Annealing<Kept>,
+    control: Arc<Control>,
+    hooks: Hooks,
 }
 
 impl Recorder {
     pub(crate) fn new(
         component: Arc<str>,
-        (app, version): (String, String),
+        settings: Settings,
         facts: Facts,
-        suspender: Suspender,
+        capturer: Capturer,
         file: Option<Arc<ReportFile>>,
-    ) -> std::io::Result<Self> {
+        control: Arc<Control>,
+        hooks: Hooks,
+    ) -> Self {
         let bytes = file.as_ref().map_or(0, |file| file.ring().record_bytes());
-        let mut staging = Vec::new();
+        let tail = TAIL.min(bytes / 8);
         // Not zeros: those would be pages that are not there yet.
-        staging.resize(bytes, 0xff);
-        let (images, snapshot) = storage()?;
-        Ok(Self {
-            component,
-            app,
-            version,
-            facts,
-            suspender,
-            images,
-            snapshot,
-            staging,
-            file,
-            open: None,
-            watcher: ThreadId(0),
-        })
+        let (staging, tail) = (vec![0xff; bytes - 2 * tail], vec![0xff; tail]);
+        let annealing = Annealing::new();
+        Self { capturer, component, settings, facts, staging, tail, file, annealing, control, hooks }
     }
 
-    /// To be called on the watcher's thread before it watches: learns which thread to leave out, and brings the image
-    /// table up to date, so that a freeze pays only for what has changed.
+    /// To be called on the watcher's thread before it watches.
     pub(crate) fn begin(&mut self) {
-        self.watcher = current();
-        // Without a table now, the refresh at the freeze will say so.
-        let _ = self.images.refresh();
+        self.capturer.begin(self.hooks.id);
     }
 
-    /// Takes the stacks and writes the record of a freeze that has just been detected.
-    pub(crate) fn record(&mut self, cause: Cause<'_>) -> Result<Option<u64>, String> {
-        let slot = self.try_record(&cause);
-        let heard = slot.as_ref().map(|slot| slot.as_ref().map(Slot::sequence)).map_err(Clone::clone);
-        self.open = Some(Open { slot: slot.ok().flatten(), heard: heard.clone() });
-        self.update(cause.detected_ns.saturating_sub(cause.started_ns).saturating_sub(cause.discounted_ns));
-        heard
+    /// Everything was said: waits for the program's closures.
+    pub(crate) fn finish(self) {
+        self.hooks.finish();
     }
 
-    fn try_record(&mut self, cause: &Cause<'_>) -> Result<Option<Slot>, String> {
-        let Some(file) = &self.file else { return Ok(None) };
-        file.check().map_err(|error| error.to_string())?;
-        // An older table is better than none: frames in what was loaded since end their walk.
-        let refreshed = self.images.refresh();
-        // Loops that freeze together, on the same lock say, are captured one after the other.
-        static CAPTURING: Mutex<()> = Mutex::new(());
-        let turn = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
-        let exclude = [self.watcher];
-        let options = Options {
-            first: Some(cause.thread),
-            exclude: &exclude,
-            still: cause.still,
-            ..Options::default()
+    /// Begins an episode that has just been detected: takes the stacks, decides whether it gets a record, writes it, and tells
+    /// the program. `still` says whether it goes on.
+    pub(crate) fn open(&mut self, track: &mut Track, occasion: Occasion, still: &dyn Fn() -> bool) {
+        let captured = self.capture(&occasion, still);
+        track.sampler.learn(&mut self.capturer, occasion.silence);
+        let lasted = occasion.silence.silent_ns;
+        track.sampler.weigh(lasted);
+        let cause = track.finding().cause;
+        let severity = self.settings.limits.of(lasted);
+        let stack = track.sampler.heaviest().map(|stack| stack ^ (track.kind as u64) << 56);
+        let own = self.settings.record_repeats || stack.is_none_or(|stack| self.gets_record(stack));
+        let mut open = Open::new(occasion, severity, stack);
+        open.labels = self.labels(&occasion);
+        if let Ok(expected) = self.control.expected.try_lock()
+            && self.control.expected_until_ns.load(Ordering::Acquire) != 0
+        {
+            (open.expected, open.labels) = (*expected, open.labels | labels::EXPECTED);
+        }
+        let candidate = candidate(track.kind, lasted, severity, cause);
+        let answer = self.hooks.ask(candidate);
+        let wanted = answer.is_none_or(|answer| answer.wanted);
+        // A false alarm is recorded, but nobody is bothered with it.
+        open.told = wanted && cause != Cause::Idle;
+        track.open = Some(open);
+        if cause == Cause::Idle {
+            count(&self.control.false_alarms);
+        }
+        if !wanted {
+            count(&self.control.filtered);
+        } else if !own {
+            self.count_in_earlier(track, true, 0);
+        } else if let Err(error) = captured.and_then(|()| self.write(track, answer)) {
+            track.open.iter_mut().for_each(|open| open.heard = Err(error.clone()));
+        }
+        self.go_on(track, lasted, true, still);
+        let total = occasion.interval_ns.saturating_mul(occasion.misses.into());
+        self.tell(track, Phase::Detected, lasted, lasted.saturating_sub(total));
+    }
+
+    /// Whether a freeze with this stack gets a record of its own: it is its turn, or there is none to count it in.
+    fn gets_record(&mut self, stack: u64) -> bool {
+        let is_its_turn = self.annealing.meet(stack);
+        let held = |file: &ReportFile, kept: &Kept| file.ring().holds(&kept.slot);
+        let earlier = self.annealing.record(stack);
+        is_its_turn || !self.file.as_ref().zip(earlier).is_some_and(|(file, kept)| held(file, kept))
+    }
+
+    fn capture(&mut self, occasion: &Occasion, still: &dyn Fn() -> bool) -> Result<(), String> {
+        let Some(file) = &self.file else {
+            self.capturer.one(occasion.thread, still);
+            return Ok(());
         };
-        self.snapshot.capture(&self.suspender, &self.images, &options).map_err(|error| error.to_string())?;
-        drop(turn);
-        if self.images.images().is_empty() {
+        let usable = file.check().map_err(|error| error.to_string());
+        let refreshed = self.capturer.refresh();
+        self.capturer.all(occasion.thread, still)?;
+        if self.capturer.images.images().is_empty() {
             refreshed.map_err(|error| error.to_string())?;
         }
-        let vitals = Vitals::read();
-        let now = clock::now();
+        usable
+    }
+
+    fn labels(&self, occasion: &Occasion) -> u32 {
+        let label = |holds: bool, label: u32| if holds { label } else { 0 };
+        label(occasion.depth > 1, labels::NESTED)
+            | label(occasion.discounted_ns > 0, labels::STOPPED)
+            | label(self.app_state() == AppState::Background, labels::BACKGROUND)
+            | label(freezeframe_report::process::is_debugged(), labels::DEBUGGED)
+    }
+
+    fn app_state(&self) -> AppState {
+        AppState::from_code(self.control.app_state.load(Ordering::Relaxed))
+    }
+
+    /// Writes the record of an open episode, of what was captured just now.
+    fn write(&mut self, track: &mut Track, answer: Option<Answer>) -> Result<(), String> {
+        let (Some(file), Some(open)) = (&self.file, &mut track.open) else { return Ok(()) };
+        let (vitals, now, occasion) = (Vitals::read(), clock::now(), &open.occasion);
+        if !self.settings.cap.pass(clock::continuous()) {
+            count(&self.control.capped);
+            return Ok(());
+        }
+        let values = answer.map_or_else(Values::default, |answer| answer.values);
+        let mut pairs = [("", ""); Values::MAX];
+        let pairs = fill(&mut pairs, values.iter());
+        let crumbs = self.control.crumbs.try_lock().map_or_else(|_| Crumbs::default(), |crumbs| *crumbs);
+        let mut kept = [Crumb { at_ns: 0, component: "", text: "" }; Crumbs::MAX];
+        let crumbs = fill(&mut kept, crumbs.iter(&self.component));
         let about = About {
             uuid: *uuid::Uuid::new_v4().as_bytes(),
-            kind: Kind::Freeze,
-            strategy: cause.strategy,
+            kind: track.kind,
+            strategy: occasion.strategy,
             crash: None,
             component: &self.component,
-            activity: cause.activity,
-            wall_ns: clock::wall().saturating_sub(now.saturating_sub(cause.detected_ns)),
-            started_ns: cause.started_ns,
-            detected_ns: cause.detected_ns,
-            continuous_ns: vitals.continuous(cause.detected_ns),
-            discounted_ns: cause.discounted_ns,
-            interval_ns: cause.threshold.interval_ns,
-            misses: cause.threshold.misses,
-            late_ticks: cause.late_ticks,
-            wakeups: cause.wakeups,
+            activity: occasion.activity,
+            wall_ns: clock::wall().saturating_sub(now.saturating_sub(occasion.detected_ns)),
+            started_ns: occasion.started_ns,
+            detected_ns: occasion.detected_ns,
+            continuous_ns: vitals.continuous(occasion.detected_ns),
+            discounted_ns: occasion.discounted_ns,
+            interval_ns: occasion.interval_ns,
+            misses: occasion.misses,
+            late_ticks: self.control.late_ticks.load(Ordering::Relaxed),
+            wakeups: self.control.wakeups.load(Ordering::Relaxed),
             boot_id: self.facts.owner.boot_id,
-            process: self.facts.process(&self.app, &self.version, cause.app_state, &vitals),
+            process: self.facts.process(
+                &self.settings.app,
+                &self.settings.version,
+                AppState::from_code(self.control.app_state.load(Ordering::Relaxed)),
+                &vitals,
+            ),
             system: self.facts.system(),
+            told: Told { values: pairs, crumbs },
         };
-        let encoded = encode(&mut self.staging, &about, &self.snapshot.view(), &self.images);
+        let encoded = encode(&mut self.staging, &about, &self.capturer.view(), &self.capturer.images);
         let record = self.staging.get(..encoded.bytes).unwrap_or(&[]);
-        file.ring().write(record).map(Some).map_err(|error| error.to_string())
+        let slot = file.ring().write(record).map_err(|error| error.to_string())?;
+        open.heard = Ok(Some(slot.sequence()));
+        open.slot = Some(slot);
+        Ok(())
     }
 
-    /// Keeps the open freeze's duration in the file.
-    pub(crate) fn update(&mut self, duration_ns: u64) {
-        if let (Some(file), Some(Open { slot: Some(slot), .. })) = (&self.file, &mut self.open)
-            && file.check().is_ok()
-        {
-            file.ring().update(slot, duration_ns, Outcome::Ongoing);
-        }
-    }
-
-    /// Closes the open freeze, and brings it to the disk. None if none was open.
-    pub(crate) fn close(
+    /// Keeps an open episode's duration in the file, and what was learned of it. Its severity may have risen.
+    pub(crate) fn go_on(
         &mut self,
+        track: &mut Track,
         duration_ns: u64,
-        outcome: Outcome,
-    ) -> Option<Result<Option<u64>, String>> {
-        let Open { slot, heard } = self.open.take()?;
-        if let (Some(file), Some(mut slot)) = (&self.file, slot)
-            && file.check().is_ok()
-        {
-            file.ring().update(&mut slot, duration_ns, outcome);
-            // The record is in the page cache, where a kill leaves it; only a power failure could still take it.
-            let _ = file.sync();
+        learned: bool,
+        still: &dyn Fn() -> bool,
+    ) {
+        let Some(open) = &mut track.open else { return };
+        let severity = self.settings.limits.of(duration_ns);
+        let worse = severity > open.severity;
+        open.severity = severity.max(open.severity);
+        // What lasts so long may not end: it is not only counted.
+        if worse && severity >= Severity::Severe && open.counted && open.slot.is_none() {
+            let (occasion, severity) = (open.occasion, open.severity);
+            let answer = self.hooks.ask(candidate(track.kind, duration_ns, severity, track.finding().cause));
+            if self.capture(&occasion, still).is_ok() && self.write(track, answer).is_ok() {
+                self.count_in_earlier(track, false, 0);
+            }
         }
-        Some(heard)
+        self.store(track, duration_ns, Outcome::Ongoing, learned || worse);
+        if worse {
+            self.tell(track, Phase::Worsened, duration_ns, 0);
+        }
+    }
+
+    /// Closes the open episode, and brings it to the disk. Nothing happens if none is open.
+    pub(crate) fn close(&mut self, track: &mut Track, duration_ns: u64, outcome: Outcome) {
+        if let Some(open) = &mut track.open {
+            open.severity = open.severity.max(self.settings.limits.of(duration_ns));
+            let phase = if outcome == Outcome::Recovered { Phase::Recovered } else { Phase::Lost };
+            self.store(track, duration_ns, outcome, true);
+            if track.open.as_ref().is_some_and(|open| open.counted && open.slot.is_none()) {
+                self.count_in_earlier(track, false, duration_ns);
+            }
+            self.tell(track, phase, duration_ns, 0);
+            if let Some(Open { slot: Some(slot), stack, .. }) = track.open.take() {
+                // The record is in the page cache, where a kill leaves it; only a power failure could still take it.
+                let _ = self.file.as_ref().map(|file| file.sync());
+                if let Some(stack) = stack {
+                    self.annealing.keep(stack, Kept { slot, live: Live::new(duration_ns, outcome) });
+                }
+            }
+        }
+        (track.open, track.found) = (None, None);
+        track.sampler.reset();
+    }
+
+    /// Brings the file up to date.
+    fn store(&mut self, track: &mut Track, duration_ns: u64, outcome: Outcome, learned: bool) {
+        let (Some(file), Some(open)) = (&self.file, &mut track.open) else { return };
+        let Some(slot) = open.slot.as_mut().filter(|_| file.check().is_ok()) else { return };
+        if learned {
+            track.sampler.weigh(duration_ns);
+            let finding = track.found.as_ref().unwrap_or_else(|| track.sampler.finding());
+            let (cpu_ns, window_ns) = track.sampler.cpu();
+            let episode = Episode {
+                severity: open.severity,
+                cause: finding.cause,
+                labels: open.labels,
+                depth: open.occasion.depth,
+                cpu_ns,
+                window_ns,
+                expected: open.expected.as_str(),
+                evidence: finding.evidence(),
+            };
+            let room = file.ring().tail_room(slot).min(self.tail.len());
+            let out = self.tail.get_mut(..room).unwrap_or(&mut []);
+            let bytes = encode_tail(out, &episode, &track.sampler.samples());
+            file.ring().store_tail(slot, out.get(..bytes).unwrap_or(&[]));
+        }
+        file.ring().update(slot, Live::new(duration_ns, outcome));
+    }
+
+    /// Counts an episode in the earlier record of its stack: one more, or one less if it got a record after all; or adds how
+    /// long it lasted.
+    fn count_in_earlier(&mut self, track: &mut Track, more: bool, lasted_ns: u64) {
+        let Some(open) = &mut track.open else { return };
+        let (Some(file), Some(stack)) = (&self.file, open.stack) else { return };
+        let Some(kept) = self.annealing.record(stack).filter(|kept| file.ring().holds(&kept.slot)) else {
+            return;
+        };
+        if more {
+            count(&self.control.counted);
+            kept.live.repeats = kept.live.repeats.saturating_add(1);
+            (open.counted, open.heard) = (true, Ok(Some(kept.slot.sequence())));
+        } else if lasted_ns == 0 {
+            kept.live.repeats = kept.live.repeats.saturating_sub(1);
+            open.counted = false;
+        }
+        kept.live.repeated_ns = kept.live.repeated_ns.saturating_add(lasted_ns);
+        if file.check().is_ok() {
+            file.ring().update(&mut kept.slot, kept.live);
+        }
+    }
+
+    fn tell(&mut self, track: &Track, phase: Phase, duration_ns: u64, delay_ns: u64) {
+        let Some(open) = track.open.as_ref().filter(|open| open.told) else { return };
+        let candidate = candidate(track.kind, duration_ns, open.severity, track.finding().cause);
+        let (counted, record) = (open.counted, open.heard.clone());
+        if !self.hooks.tell(Heard { candidate, phase, delay_ns, counted, record }) {
+            count(&self.control.unheard);
+        }
     }
 }
 
-/// The large storage: made on a stack of its own, since it may be too large for the caller's on its way to the heap.
-fn storage() -> std::io::Result<(Box<ImageTable>, Box<Snapshot<MAX_THREADS, MAX_FRAMES>>)> {
-    const STACK: usize = 16 << 20;
-    let made = std::thread::Builder::new()
-        .stack_size(STACK)
-        .spawn(|| (Box::new(ImageTable::new()), Box::new(Snapshot::new())))?
-        .join();
-    made.map_err(|_| std::io::Error::other("the memory for captures could not be set up"))
+fn candidate(kind: Kind, duration_ns: u64, severity: Severity, cause: Cause) -> Candidate {
+    Candidate { kind, duration: Duration::from_nanos(duration_ns), severity, cause }
 }
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The items that there is room for.
+fn fill<T>(room: &mut [T], items: impl Iterator<Item = T>) -> &[T] {
+    let count = room.iter_mut().zip(items).map(|(to, item)| *to = item).count();
+    room.get(..count).unwrap_or(&[])
+}
+
+/// Why the program expects to block.
+pub(crate) type Why = Text<64>;

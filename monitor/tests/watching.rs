@@ -3,7 +3,7 @@
 
 use freezeframe_monitor::{Activity, AppState, Beacon, Monitor, Phase, Ping, PingTarget, StartError};
 use freezeframe_report::file::Size;
-use freezeframe_report::read::{HeldHow, Record, RecordOutcome, RecordStrategy, Report};
+use freezeframe_report::read::{HeldHow, Record, RecordOutcome, RecordStrategy, Report, SetHow};
 use freezeframe_report::show::Symbols;
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::path::{Path, PathBuf};
@@ -109,7 +109,10 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
     monitor.stop();
     let events: Vec<_> = events.try_iter().collect();
     assert_eq!(statistics.freezes, 1);
-    assert_eq!(events.iter().map(|e| e.0).collect::<Vec<_>>(), [Phase::Detected, Phase::Recovered]);
+    let phases: Vec<_> = events.iter().map(|e| e.0).collect();
+    assert_eq!((phases.first(), phases.last()), (Some(&Phase::Detected), Some(&Phase::Recovered)));
+    // From 500 ms on it is more severe, from 2 s on again.
+    assert!(phases[1..phases.len() - 1].iter().all(|phase| *phase == Phase::Worsened), "{phases:?}");
     assert!(events[0].1 >= Duration::from_millis(250) && events[0].1 < lasted, "never before the threshold");
     assert_eq!(events[0].2, Ok(Some(1)));
 
@@ -138,7 +141,10 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
     let place = |wanted: &str| names.iter().position(|name| *name == wanted);
     let (inner, outer) = (place("watching::freeze_inner"), place("watching::freeze_outer"));
     assert!(inner.is_some() && inner < outer, "{names:#?}");
-    assert!(record.threads.iter().all(|thread| thread.name != "freezeframe"), "the watcher is left out");
+    assert!(
+        record.threads.iter().all(|thread| !thread.name.starts_with("freezeframe")),
+        "the watcher is left out"
+    );
 }
 
 /// Linux counts a thread's context switches.
@@ -395,6 +401,7 @@ fn an_unanswered_ping_is_a_freeze_and_late_answers_do_not_disturb_the_next_round
     let thread: ThreadId = is_ready.recv().unwrap();
     let monitor = Monitor::builder("pinged")
         .report_file(&path, Size::default())
+        .record_repeats(true)
         .watch_by_ping(queue.clone(), thread)
         .unwrap();
     for _ in 0..3 {
@@ -461,4 +468,45 @@ fn two_loops_that_freeze_together_are_both_captured() {
         assert_eq!(records.len(), 1);
         assert!(is_read_whole(records[0].watched().unwrap().held.how));
     }
+}
+
+/// Of a freeze that is watched with `together`, what the record says of the set of its threads, and how the frozen one and
+/// another that waits were held.
+fn holding(together: bool) -> (SetHow, [HeldHow; 2]) {
+    let file = file();
+    let (seen, is_seen) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let waits = std::thread::Builder::new().name("waits beside".into()).spawn(move || {
+        let _ = ended.recv();
+    });
+    let (monitor, beacon) = Monitor::builder("main")
+        .interval(Duration::from_millis(20))
+        .report_file(&file, Size::default())
+        .hold_together(together)
+        .on_freeze(move |freeze| {
+            let _ = seen.send(freeze.phase);
+        })
+        .watch_run_loop()
+        .unwrap();
+    beacon.transition(Activity::Entry);
+    beacon.transition(Activity::AfterWaiting);
+    freeze_outer(&|| is_seen.try_recv() == Ok(Phase::Detected));
+    drop((end, beacon));
+    monitor.stop();
+    waits.unwrap().join().unwrap();
+    let record = records(&file).remove(0);
+    let other = record.threads.iter().find(|thread| thread.name == "waits beside").unwrap();
+    assert!(names(&record).iter().any(|name| name.contains("freeze_inner")) && !other.frames.is_empty());
+    (record.set.how, [record.watched().unwrap().held.how, other.held.how])
+}
+
+#[test]
+fn threads_are_held_together_where_that_is_asked_for_and_permitted() {
+    let _turn = turn();
+    let (set, held) = holding(false);
+    assert!(matches!(set, SetHow::OneByOne) && held.into_iter().all(is_read_whole), "{held:?}");
+    let (set, held) = holding(true);
+    assert_eq!(set == SetHow::OneByOne, cfg!(target_os = "macos"), "that is what was asked for");
+    assert!(held.into_iter().all(is_read_whole), "{held:?}");
+    assert_eq!(set == SetHow::Together, held.contains(&HeldHow::Ptrace), "{held:?}");
 }

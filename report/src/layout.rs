@@ -8,7 +8,7 @@ pub const MAGIC: [u8; 8] = *b"\x89FFR\r\n\x1a\n";
 /// A reader refuses a file of a greater major version.
 pub const MAJOR: u16 = 1;
 /// Greater minor versions add sections, or fields at the end of sections.
-pub const MINOR: u16 = 1;
+pub const MINOR: u16 = 2;
 
 /// Everything in the file that is mapped begins at a multiple of this.
 pub const PAGE: usize = 4096;
@@ -129,13 +129,25 @@ pub struct LiveCell {
     pub duration_ns: u64,
     /// An [`Outcome`].
     pub outcome: u32,
+    /// Where the tail begins, from the slot's start; zero: there is none.
+    pub tail_at: u32,
+    /// Bytes of the tail.
+    pub tail_bytes: u32,
+    /// CRC-32C of the tail.
+    pub tail_crc: u32,
+    /// How long the freezes with the same stack lasted that this record stands for as well, in nanoseconds.
+    pub repeated_ns: u64,
+    /// How many those are.
+    pub repeats: u32,
     /// Zero.
-    pub reserved: [u8; 32],
+    pub reserved: [u8; 8],
     /// CRC-32C of the bytes before.
     pub crc: u32,
 }
 
 const_assert_eq!(size_of::<LiveCell>(), 64);
+const_assert_eq!(offset_of!(LiveCell, tail_at), 28);
+const_assert_eq!(offset_of!(LiveCell, repeated_ns), 40);
 const_assert_eq!(offset_of!(LiveCell, crc), 60);
 
 /// Every section of a payload begins with this: type, bytes in the body, CRC-32C of both and the body.
@@ -210,6 +222,12 @@ pub enum Section {
     End = 6,
     /// Which signal ended the program. Comes second.
     Crash = 7,
+    /// How severe a freeze is and what caused it. In the tail.
+    Episode = 8,
+    /// What the watched thread did while it was frozen. In the tail.
+    Samples = 9,
+    /// What the program told of itself.
+    Told = 10,
 }
 
 impl Section {
@@ -223,6 +241,9 @@ impl Section {
             5 => Self::Images,
             6 => Self::End,
             7 => Self::Crash,
+            8 => Self::Episode,
+            9 => Self::Samples,
+            10 => Self::Told,
             _ => return None,
         })
     }
@@ -232,6 +253,8 @@ impl Section {
 pub const NO_IMAGE: u32 = u32::MAX;
 /// Bytes of a frame.
 pub const FRAME_BYTES: usize = 24;
+/// Bytes of a frame in the tree of samples.
+pub const NODE_BYTES: usize = 12;
 
 const CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
 

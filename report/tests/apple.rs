@@ -9,6 +9,7 @@ use freezeframe_report::encode::encode;
 use freezeframe_report::file::{ReportFile, Size};
 use freezeframe_report::layout::Outcome;
 use freezeframe_report::read::{Frame, HeldHow, Image, Record, Report};
+use freezeframe_report::ring::Live;
 use freezeframe_report::show::{Symbols, to_json, write_apple};
 use freezeframe_unwind::images::{ImageTable, part_of_fat_file};
 use freezeframe_unwind::memory::SliceMemory;
@@ -22,7 +23,7 @@ fn recorded(images: Option<&ImageTable>, outcome: Outcome) -> Record {
     let images = images.unwrap_or(&captured.images);
     let size = encode(&mut bytes, &about(0xab), &captured.snapshot.view(), images).bytes;
     let mut slot = file.ring().write(&bytes[..size]).unwrap();
-    file.ring().update(&mut slot, 501_000_000, outcome);
+    file.ring().update(&mut slot, Live::new(501_000_000, outcome));
     Report::open(&folder.path("r")).unwrap().records.remove(0)
 }
 

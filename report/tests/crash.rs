@@ -7,7 +7,7 @@ use freezeframe_report::encode::{Crash, Sender};
 use freezeframe_report::file::{ReportFile, Size};
 use freezeframe_report::layout::Outcome;
 use freezeframe_report::read::{Record, RecordKind, RecordOutcome, RecordStrategy, Report, SenderInfo};
-use freezeframe_report::ring::{Owner, RingError};
+use freezeframe_report::ring::{Live, Owner, RingError};
 use freezeframe_report::show::{TextOptions, list_line, to_json, write_text};
 
 const SMALL: Size = Size { slots: 4, stride: 128 * 1024 };
@@ -92,7 +92,7 @@ fn a_crash_has_a_slot_of_its_own_and_takes_another_rather_than_an_unread_crashs(
     let crash = |uuid| file.ring().write_crash(&crash_record(&captured, uuid, ABORT, ROOM));
     // Four slots: one for a crash, the reserve, and two. Freezes leave the first alone.
     let mut slots: Vec<_> = (1..=3).map(|n| freeze(n).unwrap()).collect();
-    file.ring().update(&mut slots[2], 1, Outcome::Ongoing);
+    file.ring().update(&mut slots[2], Live::new(1, Outcome::Ongoing));
     assert_eq!(freeze(4).unwrap_err(), RingError::Full);
     assert_eq!(crash(5).unwrap().sequence(), 4);
     assert_eq!(crash(6).unwrap_err(), RingError::Full, "an unread record stays");

@@ -6,6 +6,7 @@ use common::{Folder, SEGMENTATION_FAULT, capture, crash_record, owner, portion, 
 use freezeframe_report::file::{FileError, ReportFile, Size};
 use freezeframe_report::layout::{FIRST_SLOT, Outcome, PAYLOAD};
 use freezeframe_report::read::{Record, Report};
+use freezeframe_report::ring::Live;
 use freezeframe_report::show::{TextOptions, list_line, to_json, write_apple, write_text};
 use proptest::prelude::{ProptestConfig, any, proptest};
 use std::fs::{File, OpenOptions};
@@ -34,12 +35,17 @@ fn sample() -> Sample {
         let record = record(&captured, n, 60_000);
         let mut slot = report.ring().write(&record).unwrap();
         // An odd and an even number of updates.
+        let tail = common::tail();
+        assert!(report.ring().store_tail(&mut slot, &tail));
         for update in 0..=n {
-            report.ring().update(&mut slot, 300_000_000 + u64::from(update), Outcome::Recovered);
+            report.ring().update(&mut slot, Live::new(300_000_000 + u64::from(update), Outcome::Recovered));
         }
         let start = FIRST_SLOT as u64 + (2 + u64::from(n)) * u64::from(SIZE.stride);
         used.push(start..start + 192);
         used.push(start + PAYLOAD as u64..start + (PAYLOAD + record.len()) as u64);
+        let room = report.ring().tail_room(&slot) as u64;
+        let tail_at = start + u64::from(SIZE.stride) - 2 * room;
+        used.push(tail_at..tail_at + tail.len() as u64);
     }
     let crash = crash_record(&captured, 2, SEGMENTATION_FAULT, 60_000);
     report.ring().write_crash(&crash).unwrap();

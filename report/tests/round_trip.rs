@@ -7,7 +7,7 @@ use freezeframe_report::encode::encode;
 use freezeframe_report::file::{FileError, ReportFile, Size};
 use freezeframe_report::layout::Outcome;
 use freezeframe_report::read::{HeldHow, RecordOutcome, RecordStrategy, Report, SetHow};
-use freezeframe_report::ring::{Owner, RingError};
+use freezeframe_report::ring::{Live, Owner, RingError};
 use freezeframe_report::show::{Symbols, TextOptions, to_json, write_text};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::Held;
@@ -21,8 +21,8 @@ fn every_field_comes_back() {
     let folder = Folder::new();
     let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
     let mut slot = file.ring().write(&record(&captured, 7, 100_000)).unwrap();
-    file.ring().update(&mut slot, 444_000_000, Outcome::Ongoing);
-    file.ring().update(&mut slot, 555_000_000, Outcome::Recovered);
+    file.ring().update(&mut slot, Live::new(444_000_000, Outcome::Ongoing));
+    file.ring().update(&mut slot, Live::new(555_000_000, Outcome::Recovered));
 
     let report = Report::open(&folder.path("r")).unwrap();
     assert!(report.is_whole() && report.records.len() == 1 && report.dropped == Some(0));
@@ -251,9 +251,9 @@ fn unread_records_stay_and_the_reserve_takes_the_latest() {
     // Four slots: one for a crash, the reserve, and two.
     let mut slots: Vec<_> = (1..=3).map(|n| write(n).unwrap()).collect();
     assert_eq!(read(), (vec![1, 2, 3], Some(0)));
-    file.ring().update(&mut slots[2], 1, Outcome::Ongoing);
+    file.ring().update(&mut slots[2], Live::new(1, Outcome::Ongoing));
     assert_eq!(write(4).unwrap_err(), RingError::Full, "the reserve's freeze still goes on");
-    file.ring().update(&mut slots[2], 2, Outcome::Recovered);
+    file.ring().update(&mut slots[2], Live::new(2, Outcome::Recovered));
     assert_eq!(write(5).unwrap().sequence(), 4);
     assert_eq!(read(), (vec![1, 2, 4], Some(2)), "one found no place, one gave way");
 
@@ -272,13 +272,13 @@ fn a_record_of_a_dead_process_was_killed_in_the_middle() {
     let dead = Owner { start_ticks: 1, ..owner() };
     let file = ReportFile::open(&folder.path("r"), SMALL, dead).unwrap();
     let mut slot = file.ring().write(&record(&captured, 1, 100_000)).unwrap();
-    file.ring().update(&mut slot, 300_000_000, Outcome::Ongoing);
-    file.ring().update(&mut slot, 350_000_000, Outcome::Ongoing);
+    file.ring().update(&mut slot, Live::new(300_000_000, Outcome::Ongoing));
+    file.ring().update(&mut slot, Live::new(350_000_000, Outcome::Ongoing));
     drop(file);
     // The next run adds to the file.
     let file = ReportFile::open(&folder.path("r"), SMALL, owner()).unwrap();
     let mut slot = file.ring().write(&record(&captured, 2, 100_000)).unwrap();
-    file.ring().update(&mut slot, 260_000_000, Outcome::Ongoing);
+    file.ring().update(&mut slot, Live::new(260_000_000, Outcome::Ongoing));
     let records = Report::open(&folder.path("r")).unwrap().records;
     assert_eq!((records[0].outcome, records[0].duration_ns), (RecordOutcome::Killed, 350_000_000));
     assert_eq!((records[1].outcome, records[1].duration_ns), (RecordOutcome::Ongoing, 260_000_000));

@@ -10,7 +10,7 @@
 //!
 //! From the ground up: [`memory`] reads what may not be there · [`threads`] lists · [`suspend`] holds one thread ·
 //! [`images`] knows which code is where · [`rule`] is the equations from a frame to its caller · [`tables`] finds them ·
-//! [`walk`] applies them · [`snapshot`] takes all threads into memory that the caller owns.
+//! [`walk`] applies them · [`locks`] says whom a thread waits for · [`snapshot`] takes all threads into memory that the caller owns.
 //!
 //! # Platforms
 //! Linux, Android and Apple systems on x86_64 and arm64. Register files, tables and walks of both architectures work everywhere, over bytes.
@@ -19,6 +19,7 @@
 pub mod images;
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub mod init;
+pub mod locks;
 pub mod memory;
 pub mod rule;
 pub mod snapshot;

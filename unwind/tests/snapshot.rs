@@ -200,3 +200,21 @@ fn find_held(storage: &Storage, id: ThreadId) -> Held {
     let thread = view.threads.iter().find(|thread| thread.thread == id);
     thread.expect("the thread is listed").held
 }
+
+#[test]
+fn one_thread_is_captured_alone_and_its_functions_begin_where_the_tables_say() {
+    let (_turn, suspender) = turn();
+    let spins = spinning();
+    let mut storage = storage();
+    let Storage { images, snapshot } = &mut *storage;
+    snapshot.capture_thread(&suspender, images, spins.id, &patient());
+    assert_eq!(snapshot.view().threads.len(), 1);
+    let (thread, frames) = find(&storage, spins.id);
+    assert!(is_whole(thread.held), "{thread:?}");
+    let Storage { images, snapshot } = &mut *storage;
+    let starts: Vec<_> = frames.iter().filter_map(|pc| snapshot.function_start(images, *pc)).collect();
+    for function in [spin_inner as *const () as u64, spin_outer as *const () as u64] {
+        assert!(starts.contains(&function), "{function:#x} is not in {starts:x?}");
+    }
+    assert_eq!(snapshot.function_start(images, 0x10), None);
+}

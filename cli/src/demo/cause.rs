@@ -1,9 +1,11 @@
 //! The ways in which the demo's table blocks. Each is a function of its own, to be found in the report.
 
+use super::mutex::Mutex;
+use super::run_loop::RunLoop;
 use crate::arguments::Cause;
 use std::hint::black_box;
 use std::io::{Read, Write, pipe};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long a slow row blocks.
@@ -24,7 +26,10 @@ impl Blocker {
             Cause::Compute => block_by_computing(),
             Cause::Sleep => block_by_sleeping(),
             Cause::Lock => block_by_waiting_for_a_lock(),
+            Cause::Deadlock => block_by_deadlock(),
             Cause::Io => block_by_reading_a_pipe(),
+            // The loop itself does it: see `keep_busy`.
+            Cause::Livelock => {}
         }
         black_box(self);
     }
@@ -52,6 +57,19 @@ fn block_by_computing() {
     black_box(primes);
 }
 
+/// A turn of the loop that is over soon, and leads to the next one at once.
+#[inline(never)]
+pub(crate) fn keep_busy(run_loop: &RunLoop, until: Instant, then: impl FnOnce(&RunLoop) + 'static) {
+    if Instant::now() >= until {
+        return then(run_loop);
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_micros(200) {
+        std::hint::spin_loop();
+    }
+    run_loop.after(Duration::ZERO, move |run_loop| keep_busy(run_loop, until, then));
+}
+
 #[inline(never)]
 fn block_by_sleeping() {
     std::thread::sleep(BLOCKED_FOR);
@@ -60,18 +78,47 @@ fn block_by_sleeping() {
 
 #[inline(never)]
 fn block_by_waiting_for_a_lock() {
-    let lock = Arc::new(Mutex::new(()));
-    let (send, locked) = mpsc::channel();
+    let (lock, (send, locked)) = (Arc::new(Mutex::new()), mpsc::channel());
     let theirs = lock.clone();
     let holder = std::thread::Builder::new().name("lock-holder".into()).spawn(move || {
         let _guard = theirs.lock();
         let _ = send.send(());
-        std::thread::sleep(BLOCKED_FOR);
+        hold_the_lock();
     });
     if locked.recv().is_ok() {
-        drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(lock.lock());
     }
     join(holder);
+}
+
+#[inline(never)]
+fn hold_the_lock() {
+    std::thread::sleep(BLOCKED_FOR);
+    black_box(());
+}
+
+/// Each of two threads holds what the other one waits for, until one of them gives up.
+#[inline(never)]
+fn block_by_deadlock() {
+    let (ours, theirs) = (Arc::new(Mutex::new()), Arc::new(Mutex::new()));
+    let (send, locked) = mpsc::channel();
+    let (first, second) = (theirs.clone(), ours.clone());
+    let held = ours.lock();
+    let other = std::thread::Builder::new().name("other-half".into()).spawn(move || {
+        let _guard = first.lock();
+        let _ = send.send(());
+        take_the_other_lock(&second);
+    });
+    if locked.recv().is_ok() {
+        drop(theirs.lock());
+    }
+    drop(held);
+    join(other);
+}
+
+#[inline(never)]
+fn take_the_other_lock(lock: &Mutex) {
+    drop(black_box(lock.lock_within(BLOCKED_FOR)));
 }
 
 #[inline(never)]

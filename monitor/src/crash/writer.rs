@@ -5,12 +5,12 @@ use super::signals::Info;
 use crate::clock;
 use crate::facts::{Facts, Vitals};
 use freezeframe_arch::Registers;
-use freezeframe_report::encode::{About, AppState, Kind, Strategy, encode};
+use freezeframe_report::encode::{About, AppState, Kind, Strategy, Told, encode};
 use freezeframe_report::file::ReportFile;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot};
-use freezeframe_unwind::suspend::{Patience, Suspender, exempt};
-use freezeframe_unwind::threads::current;
+use freezeframe_unwind::suspend::{Patience, Purpose, Suspender, exempt};
+use freezeframe_unwind::threads::{current, hurry};
 use rustix::io::Errno;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -20,9 +20,12 @@ const MAX_THREADS: usize = 1024;
 /// How many frames they share: more than fit into a slot of the usual size.
 const MAX_FRAMES: usize = 12_288;
 
+/// How many bytes of stacks are kept of threads that are held at one time. Those beyond are stopped by themselves.
+const ARENA: usize = 2 << 20;
+
 struct Storage {
     images: ImageTable,
-    snapshot: Snapshot<MAX_THREADS, MAX_FRAMES>,
+    snapshot: Snapshot<MAX_THREADS, MAX_FRAMES, ARENA>,
 }
 
 /// Takes the stacks and writes the record.
@@ -75,6 +78,8 @@ impl Writer {
     /// bounded time, but for what the file system takes.
     pub(super) fn write(&mut self, info: &Info, registers: Option<&Registers>) {
         let now = clock::now();
+        // Where many threads run, this one's turn would come seldom.
+        let _hurry = hurry();
         // A freeze's capture that goes on now need not wait for this thread. Nobody takes this back: the process ends.
         std::mem::forget(exempt::exempt(current()));
         // SAFETY: filled in by `new`; the mapping is this value's own.
@@ -82,8 +87,14 @@ impl Writer {
         // An older table is better than none.
         let _ = images.refresh();
         let here = freezeframe_arch::capture();
-        let other_patience = Patience { stop_within_ns: self.others_within_ns / 10, ..Patience::DEFAULT };
-        let options = Options { other_patience, all_within_ns: self.others_within_ns, ..Options::default() };
+        // At one time: however many threads run, they all stop in the time that one does.
+        let options = Options {
+            purpose: Purpose::AllTogether,
+            first_patience: Patience { stop_within_ns: self.others_within_ns / 2, ..Patience::DEFAULT },
+            other_patience: Patience { stop_within_ns: self.others_within_ns / 10, ..Patience::DEFAULT },
+            all_within_ns: self.others_within_ns,
+            ..Options::default()
+        };
         snapshot.capture_from_context(&self.suspender, images, registers.unwrap_or(&here), &options);
         let vitals = Vitals::read();
         let about = About {
@@ -105,6 +116,7 @@ impl Writer {
             boot_id: self.facts.owner.boot_id,
             process: self.facts.process(&self.app, &self.version, AppState::Unknown, &vitals),
             system: self.facts.system(),
+            told: Told::default(),
         };
         // SAFETY: the mapping is this value's own, zeroed when it was made.
         let staging =

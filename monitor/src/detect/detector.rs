@@ -115,6 +115,12 @@ pub struct Detector {
     discounted_ns: u64,
     frozen: bool,
     late_ticks: u64,
+    /// Those of the epoch.
+    late_in_epoch: u64,
+    /// Whether the last look has found the loop busy, in the epoch that was known.
+    silent: bool,
+    /// No freeze is one before this time: the program has announced that it would block.
+    expected_until_ns: u64,
 }
 
 impl Detector {
@@ -129,7 +135,30 @@ impl Detector {
             discounted_ns: 0,
             frozen: false,
             late_ticks: 0,
+            late_in_epoch: 0,
+            silent: false,
+            expected_until_ns: 0,
         }
+    }
+
+    /// How long the loop has been silent, as of the last look at `now_ns`: time that counts. None if it has turned, or waits,
+    /// or has not missed a tick yet.
+    pub const fn silent_for(&self, now_ns: u64) -> Option<u64> {
+        if self.silent && (self.misses > 0 || self.late_in_epoch > 0) {
+            Some(self.lasted(now_ns))
+        } else {
+            None
+        }
+    }
+
+    /// Ticks that came too late since the last sign of life.
+    pub const fn late_in_silence(&self) -> u64 {
+        self.late_in_epoch
+    }
+
+    /// The program expects to block until this time: before it nothing is a freeze. Zero: it does not.
+    pub const fn expect_until(&mut self, until_ns: u64) {
+        self.expected_until_ns = until_ns;
     }
 
     /// Ticks that came so late that they said nothing of the loop: the whole process was stopped, or starved.
@@ -150,6 +179,7 @@ impl Detector {
     /// One look at the loop, at the time `now_ns`.
     pub fn look(&mut self, now_ns: u64, reading: Reading) -> Step {
         let interval = self.threshold.interval_ns.max(1);
+        self.silent = self.epoch == Some(reading.epoch) && reading.busy;
         if self.epoch != Some(reading.epoch) {
             let end_ns = match (self.epoch, reading.silence) {
                 (Some((epoch, _)), Some((silent, end_ns))) if silent == epoch => end_ns,
@@ -164,7 +194,7 @@ impl Detector {
             self.epoch = Some(reading.epoch);
             self.since_ns = reading.since_ns;
             self.due_ns = reading.since_ns.saturating_add(interval);
-            (self.misses, self.discounted_ns) = (0, 0);
+            (self.misses, self.discounted_ns, self.late_in_epoch) = (0, 0, 0);
             return Step { verdict, next: Next::At(self.due_ns) };
         }
         if !reading.busy {
@@ -180,13 +210,15 @@ impl Detector {
         if late_ns >= interval {
             // Whether the loop could have turned in this time is not known. What was missed before still counts.
             self.late_ticks += 1;
+            self.late_in_epoch += 1;
             self.discounted_ns = self.discounted_ns.saturating_add(late_ns);
             self.due_ns = now_ns.saturating_add(interval);
             return Step { verdict: self.going_on(now_ns), next: Next::At(self.due_ns) };
         }
         self.misses = self.misses.saturating_add(1);
         self.due_ns = self.due_ns.saturating_add(interval);
-        let verdict = if !self.frozen && self.misses >= self.threshold.misses {
+        let expected = now_ns < self.expected_until_ns;
+        let verdict = if !self.frozen && self.misses >= self.threshold.misses && !expected {
             self.frozen = true;
             Verdict::Frozen { started_ns: self.since_ns, discounted_ns: self.discounted_ns }
         } else {

@@ -4,12 +4,15 @@ use super::source::{Control, Source, Watched};
 use crate::activity::Activity;
 use crate::clock;
 use crate::detect::Reading;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+/// Who asks the kernel for events and gets some at once has not waited.
+const REAL_WAIT_NS: u64 = 20_000;
 
 /// What the loop's thread writes and the watcher reads.
 #[derive(Debug)]
@@ -19,6 +22,10 @@ pub(crate) struct BeaconShared {
     /// Of the current epoch and the one before, each in the place of its parity. An epoch's is written before its word, while
     /// readers of the last word look at the other one.
     turns: [Turn; 2],
+    /// When the loop last came back from a wait in which it really waited.
+    waited_ns: AtomicU64,
+    /// How many runs are nested in each other.
+    depth: AtomicU32,
     /// The watcher sleeps without a deadline until the loop leaves its wait.
     parked: AtomicBool,
     control: Arc<Control>,
@@ -41,6 +48,8 @@ impl BeaconShared {
         let shared = Self {
             word: AtomicU64::new(Activity::Exit as u64),
             turns: Default::default(),
+            waited_ns: AtomicU64::new(clock::now()),
+            depth: AtomicU32::new(0),
             parked: AtomicBool::new(false),
             control,
             thread,
@@ -70,6 +79,9 @@ impl BeaconShared {
         next.since_ns.store(now, Ordering::Release);
         next.silent_epoch.store(silent_epoch, Ordering::Release);
         next.silent_end_ns.store(silent_end_ns, Ordering::Release);
+        if !was_busy && silent_ns >= REAL_WAIT_NS {
+            self.waited_ns.store(now, Ordering::Relaxed);
+        }
         self.word.store(epoch << 8 | activity as u64, Ordering::Release);
         // An exchange, not a load: either it sees the watcher's mark, or the watcher, whose mark is an exchange as well,
         // sees the word stored above.
@@ -118,20 +130,27 @@ impl Beacon {
         if let Some(outer) = self.outer.get(depth) {
             outer.set(self.shared.word.load(Ordering::Relaxed) as u8);
         }
-        self.depth.set(depth + 1);
+        self.set_depth(depth + 1);
         self.store(Activity::Entry);
     }
 
     fn exit(&self) {
         // An Exit without its Entry: the beacon was made inside that run.
         let Some(depth) = self.depth.get().checked_sub(1) else { return self.store(Activity::Exit) };
-        self.depth.set(depth);
+        self.set_depth(depth);
         let outer = self.outer.get(depth).map_or(Activity::AfterWaiting as u8, Cell::get);
         self.store(Activity::from_code(outer).unwrap_or(Activity::Exit));
     }
 
     fn store(&self, activity: Activity) {
         self.shared.store(activity, clock::now());
+    }
+}
+
+impl Beacon {
+    fn set_depth(&self, depth: usize) {
+        self.depth.set(depth);
+        self.shared.depth.store(depth as u32, Ordering::Relaxed);
     }
 }
 
@@ -143,7 +162,7 @@ impl Drop for Beacon {
 }
 
 impl Source for Arc<BeaconShared> {
-    fn read(&mut self, _now_ns: u64) -> Watched {
+    fn read(&mut self, now_ns: u64) -> Watched {
         loop {
             let word = self.word.load(Ordering::Acquire);
             let turn = self.turn(word >> 8);
@@ -154,7 +173,16 @@ impl Source for Arc<BeaconShared> {
                 let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
                 let silence = silent_epoch.checked_sub(1).map(|epoch| (epoch, silent_end_ns));
                 let reading = Reading { epoch: (word >> 8, 0), busy, since_ns, silence };
-                return Watched { reading, activity: word as u8 };
+                let waits = !busy && now_ns.saturating_sub(since_ns) >= REAL_WAIT_NS;
+                let waited_ns = if waits { now_ns } else { self.waited_ns.load(Ordering::Relaxed) };
+                let depth = self.depth.load(Ordering::Relaxed);
+                return Watched {
+                    reading,
+                    activity: word as u8,
+                    waited_ns: Some(waited_ns),
+                    depth,
+                    waits: false,
+                };
             }
         }
     }

@@ -1,13 +1,15 @@
 //! The strategies: how a watcher learns whether a loop turns.
 
 mod beacon;
+mod cpu;
 mod ping;
 pub(crate) mod source;
 mod watcher;
 
 pub use beacon::Beacon;
 pub(crate) use beacon::BeaconShared;
+pub(crate) use cpu::CpuWatch;
 pub(crate) use ping::PingSource;
 pub use ping::{Ping, PingTarget};
 pub(crate) use source::{Control, Source};
-pub(crate) use watcher::{Callback, Watcher};
+pub(crate) use watcher::Watcher;

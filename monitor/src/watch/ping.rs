@@ -100,7 +100,9 @@ impl<T: PingTarget> Source for PingSource<T> {
         // An answered question is another epoch than the open one.
         let epoch = open_epoch(self.asked) + u64::from(!busy);
         let reading = Reading { epoch: (epoch, 0), busy, since_ns: self.asked_ns, silence };
-        Watched { reading, activity: 0 }
+        // A loop that says that it waits and yet does not answer waits in a mode that serves no pings.
+        let waits = busy && self.target.is_waiting();
+        Watched { reading, activity: 0, waited_ns: None, depth: 0, waits }
     }
 
     fn unchanged(&self, watched: &Watched) -> bool {

@@ -1,10 +1,12 @@
 //! What both strategies have in common.
 
 use crate::detect::Reading;
+use crate::hooks::{Crumbs, Text};
 use crate::semaphore::Semaphore;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
+use std::sync::Mutex;
 
 /// What a strategy sees of the loop.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +14,12 @@ pub(crate) struct Watched {
     pub(crate) reading: Reading,
     /// The last activity's value; zero if the strategy does not know any.
     pub(crate) activity: u8,
+    /// When the loop last came back from a wait, or now if it waits; none if the strategy cannot tell.
+    pub(crate) waited_ns: Option<u64>,
+    /// How many runs of the loop are nested in each other; zero if the strategy does not know.
+    pub(crate) depth: u32,
+    /// Whether the loop says that it waits although it seems busy.
+    pub(crate) waits: bool,
 }
 
 /// A strategy, as the watcher uses it.
@@ -45,6 +53,19 @@ pub(crate) struct Control {
     pub(crate) freezes: AtomicU64,
     /// An `AppState`.
     pub(crate) app_state: AtomicU8,
+    /// Until when the program expects to block; zero: it does not.
+    pub(crate) expected_until_ns: AtomicU64,
+    /// Why.
+    pub(crate) expected: Mutex<Text<64>>,
+    /// What happened last, as the program told it.
+    pub(crate) crumbs: Mutex<Crumbs>,
+    pub(crate) counted: AtomicU64,
+    pub(crate) capped: AtomicU64,
+    pub(crate) filtered: AtomicU64,
+    pub(crate) false_alarms: AtomicU64,
+    pub(crate) never_idle: AtomicU64,
+    pub(crate) cpu_high: AtomicU64,
+    pub(crate) unheard: AtomicU64,
 }
 
 impl Control {

@@ -1,6 +1,6 @@
 //! What a record says beside its threads.
 
-use super::Crash;
+use super::{Crash, Told};
 
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,6 +10,10 @@ pub enum Kind {
     Freeze = 1,
     /// A signal that ends the program.
     Crash = 2,
+    /// A run loop that turns, but never waits.
+    NeverIdle = 3,
+    /// A process that takes much of the processors for long.
+    CpuHigh = 4,
 }
 
 /// How it was noticed.
@@ -22,6 +26,8 @@ pub enum Strategy {
     Ping = 2,
     /// By the signal's handler.
     Signal = 3,
+    /// By the process's CPU time.
+    CpuTime = 4,
 }
 
 /// What the program has told of itself.
@@ -87,6 +93,8 @@ pub struct About<'a> {
     pub process: Process<'a>,
     /// The machine.
     pub system: System<'a>,
+    /// What the program told of itself.
+    pub told: Told<'a>,
 }
 
 /// Which process it was. Strings are bytes as the system gives them, mostly UTF-8.

@@ -3,6 +3,7 @@
 use super::About;
 use super::crash::write_crash;
 use super::sections::{Context, Left, write_images, write_process, write_record, write_system, write_thread};
+use super::told::write_told;
 use super::writer::Writer;
 use crate::layout::{self, SECTION_HEADER, Section};
 use freezeframe_unwind::images::ImageTable;
@@ -41,6 +42,9 @@ pub fn encode(out: &mut [u8], about: &About<'_>, snapshot: &View<'_>, images: &I
     }
     section(&mut writer, Section::Process, |w| write_process(w, &about.process));
     section(&mut writer, Section::System, |w| write_system(w, &about.system));
+    if !about.told.is_empty() {
+        section(&mut writer, Section::Told, |w| write_told(w, &about.told));
+    }
     let (first, others) = match snapshot.threads.split_first() {
         Some((first, others)) => (Some(first), others),
         None => (None, snapshot.threads),
@@ -89,7 +93,7 @@ fn one_thread(
 }
 
 /// Writes a section whole or not at all, and returns which.
-fn section(writer: &mut Writer<'_>, kind: Section, body: impl FnOnce(&mut Writer<'_>)) -> bool {
+pub(super) fn section(writer: &mut Writer<'_>, kind: Section, body: impl FnOnce(&mut Writer<'_>)) -> bool {
     let start = writer.used();
     writer.u32(kind as u32);
     writer.u32(0);

@@ -6,6 +6,7 @@ use super::writer::Writer;
 use crate::layout::{FRAME_BYTES, NO_IMAGE};
 use freezeframe_arch::{Architecture, Registers};
 use freezeframe_unwind::images::{Image, ImageTable, MAX_IMAGES};
+use freezeframe_unwind::locks::{LockWait, Owner};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::{Held, Set, ThreadCapture, View};
 use freezeframe_unwind::walk::Frame;
@@ -116,8 +117,8 @@ pub(super) fn write_system(w: &mut Writer<'_>, system: &System<'_>) {
 
 /// Frames of another thread that come before its registers.
 const FEW_FRAMES: usize = 16;
-/// Bytes of a thread's section from the number of registers to the first frame.
-const AFTER_REGISTERS: usize = 2 + 9 + 20 + 16;
+/// Bytes of a thread's section from the number of registers on, beside registers and frames.
+const AFTER_REGISTERS: usize = 2 + 9 + 20 + 16 + 14;
 
 /// Bits of a thread's flags.
 pub(crate) mod flags {
@@ -184,7 +185,9 @@ pub(super) fn write_thread(
     w.u32(period);
     w.u64(times);
 
-    const COUNTS: usize = 16;
+    // What comes before the frames from here on, and what behind them.
+    const COUNTS: usize = 16 + LOCK;
+    const LOCK: usize = 14;
     let used = w.used().saturating_sub(start).saturating_add(COUNTS);
     let room = most.saturating_sub(used).min(w.room().saturating_sub(COUNTS)) / FRAME_BYTES;
     let kept = frames.len().min(room);
@@ -200,6 +203,20 @@ pub(super) fn write_thread(
     let (inner, rest) = frames.split_at_checked(inner_kept).unwrap_or((frames, &[]));
     let outermost = rest.get(rest.len().saturating_sub(outer_kept)..).unwrap_or(&[]);
     inner.iter().chain(outermost).for_each(|frame| write_frame(w, context, frame));
+    write_lock(w, thread.lock);
+}
+
+fn write_lock(w: &mut Writer<'_>, lock: Option<LockWait>) {
+    let (owner_kind, owner) = match lock.map_or(Owner::Unknown, |lock| lock.owner) {
+        Owner::Unknown => (0, 0),
+        Owner::Thread(thread) => (1, thread.0 as u32),
+        Owner::Ended(thread) => (2, thread.0 as u32),
+        Owner::Readers(count) => (3, count),
+    };
+    w.u8(lock.map_or(0, |lock| lock.kind as u8));
+    w.u8(owner_kind);
+    w.u32(owner);
+    w.u64(lock.map_or(0, |lock| lock.address));
 }
 
 fn write_frame(w: &mut Writer<'_>, context: &Context<'_>, frame: &Frame) {

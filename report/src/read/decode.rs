@@ -2,8 +2,12 @@
 
 use super::crash::crash;
 use super::cursor::Cursor;
+use super::episode::episode;
+use super::locks::{Waits, lock};
 use super::record::*;
+use super::samples::samples;
 use super::slot::Slot;
+use super::told::told;
 use crate::encode::{AppState, Kind, Strategy};
 use crate::layout::{FRAME_BYTES, NO_IMAGE, Outcome, Section};
 use freezeframe_arch::{Architecture, PacMask, Registers};
@@ -28,18 +32,27 @@ pub(super) fn decode(slot: &Slot<'_>, index: usize, alive: bool) -> Option<Recor
             Section::Thread => thread(&mut cursor, &record).map(|thread| record.threads.push(thread)),
             Section::Images => images(&mut cursor, record.architecture).map(|images| record.images = images),
             Section::Crash => crash(&mut cursor).map(|crash| record.crash = Some(crash)),
+            Section::Episode => episode(&mut cursor).map(|episode| record.episode = Some(episode)),
+            Section::Samples => {
+                samples(&mut cursor, record.pac_mask).map(|samples| record.samples = Some(samples))
+            }
+            Section::Told => told(&mut cursor).map(|told| record.told = Some(told)),
             Section::End => end(&mut cursor).map(|dropped| record.dropped = Some(dropped)),
         };
         if decoded.is_none() {
             record.faults.push(format!("a section ({section:?}) makes no sense"));
         }
     }
+    let waits = Waits::of(&record.threads);
+    record.blocked_by = record.watched().map_or_else(Vec::new, |thread| waits.chain(thread.id));
+    record.deadlocks = waits.rings(record.threads.iter().map(|thread| thread.id));
     if record.dropped.is_none() {
         record.faults.push("it is cut off: its last section is missing".into());
     }
-    if let Some((duration_ns, outcome)) = slot.live {
-        record.duration_ns = duration_ns;
-        record.outcome = match outcome {
+    if let Some(live) = slot.live {
+        record.duration_ns = live.duration_ns;
+        record.repeats = live.repeats;
+        record.outcome = match live.outcome {
             Outcome::Recovered => RecordOutcome::Recovered,
             Outcome::Unknown => RecordOutcome::Unknown,
             Outcome::Ongoing if alive => RecordOutcome::Ongoing,
@@ -47,6 +60,10 @@ pub(super) fn decode(slot: &Slot<'_>, index: usize, alive: bool) -> Option<Recor
         };
     } else {
         record.outcome = if alive { RecordOutcome::Ongoing } else { RecordOutcome::Killed };
+    }
+    let Record { samples, images, .. } = &mut record;
+    if let Some(samples) = samples {
+        samples.place(images);
     }
     record.complete = record.faults.is_empty();
     Some(record)
@@ -78,12 +95,15 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
         kind: match kind {
             k if k == Kind::Freeze as u8 => RecordKind::Freeze,
             k if k == Kind::Crash as u8 => RecordKind::Crash,
+            k if k == Kind::NeverIdle as u8 => RecordKind::NeverIdle,
+            k if k == Kind::CpuHigh as u8 => RecordKind::CpuHigh,
             _ => RecordKind::Unknown,
         },
         strategy: match strategy {
             s if s == Strategy::RunLoop as u8 => RecordStrategy::RunLoop,
             s if s == Strategy::Ping as u8 => RecordStrategy::Ping,
             s if s == Strategy::Signal as u8 => RecordStrategy::Signal,
+            s if s == Strategy::CpuTime as u8 => RecordStrategy::CpuTime,
             _ => RecordStrategy::Unknown,
         },
         crash: None,
@@ -91,6 +111,10 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
         last_activity: activity_name(activity),
         outcome: RecordOutcome::Unknown,
         duration_ns: lasted,
+        repeats: Repeats::default(),
+        episode: None,
+        samples: None,
+        told: None,
         times: Times {
             wall: wall_time(wall_ns),
             wall_ns,
@@ -114,6 +138,8 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
         process: None,
         system: None,
         threads: Vec::new(),
+        blocked_by: Vec::new(),
+        deadlocks: Vec::new(),
         images: Vec::new(),
         dropped: None,
     })
@@ -204,6 +230,8 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
     // The count is bounded by the bytes that are there before anything is allocated for it.
     let frames = c.take((frame_count as usize).checked_mul(FRAME_BYTES)?)?;
     let frames = frames.chunks_exact(FRAME_BYTES).map(|bytes| frame(&mut Cursor(bytes), record.pac_mask));
+    let frames = frames.collect::<Option<Vec<Frame>>>()?;
+    let lock = lock(c);
     Some(Thread {
         id,
         name,
@@ -215,6 +243,7 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
         cpu_ns,
         user_ticks,
         system_ticks,
+        lock,
         system_call: (number != u32::MAX).then_some(SystemCall { number, arguments }),
         stack_end,
         copies,
@@ -231,7 +260,7 @@ fn thread(c: &mut Cursor<'_>, record: &Record) -> Option<Thread> {
         repeat: (times > 0).then_some(Repeat { first, period, times }),
         omitted_after,
         omitted,
-        frames: frames.collect::<Option<Vec<Frame>>>()?,
+        frames,
     })
 }
 
@@ -264,7 +293,7 @@ fn why_not(code: u8) -> Option<String> {
     Some(SuspendError::from_code(code).map_or_else(|| format!("reason {code}"), |error| error.to_string()))
 }
 
-fn run_state(code: u8) -> &'static str {
+pub(super) fn run_state(code: u8) -> &'static str {
     match code {
         1 => "running",
         2 => "sleeping",
@@ -278,6 +307,12 @@ fn run_state(code: u8) -> &'static str {
 
 fn frame(c: &mut Cursor<'_>, pac_mask: u64) -> Option<Frame> {
     let (pc, sp, image, origin, trust) = (c.u64()?, c.u64()?, c.u32()?, c.u8()?, c.u8()?);
+    let image = (image != NO_IMAGE).then_some(image);
+    Some(frame_of(pc, sp, image, origin, trust, pac_mask))
+}
+
+/// A frame of its fields.
+pub(super) fn frame_of(pc: u64, sp: u64, image: Option<u32>, origin: u8, trust: u8, pac_mask: u64) -> Frame {
     let address = PacMask::new(pac_mask).strip(pc);
     let origin = match origin {
         1 => "instruction",
@@ -295,8 +330,7 @@ fn frame(c: &mut Cursor<'_>, pac_mask: u64) -> Option<Frame> {
         _ => "unknown",
     };
     let lookup = if origin == "return" { address.wrapping_sub(1) } else { address };
-    let image = (image != NO_IMAGE).then_some(image);
-    Some(Frame { pc, address, lookup, sp, image, origin, trust, symbol: None })
+    Frame { pc, address, lookup, sp, image, origin, trust, symbol: None }
 }
 
 fn images(c: &mut Cursor<'_>, architecture: &'static str) -> Option<Vec<Image>> {

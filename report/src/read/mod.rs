@@ -4,16 +4,23 @@
 mod crash;
 mod cursor;
 mod decode;
+mod episode;
 mod geometry;
+mod locks;
 mod record;
 mod report;
+mod samples;
 mod slot;
+mod told;
 
 pub use crash::{CrashInfo, SenderInfo};
+pub use episode::{CauseKind, EpisodeInfo, EvidenceInfo, SeverityLevel};
 pub(crate) use geometry::{Geometry, read_geometry};
 pub use record::{
-    Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Stop, Symbol,
-    SystemCall, SystemInfo, Thread, Threshold, Times,
+    Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Repeats, Stop,
+    Symbol, SystemCall, SystemInfo, Thread, Threshold, Times,
 };
-pub use record::{HeldInfo, ProcessInfo, SetHow, SetInfo};
+pub use record::{HeldInfo, LockInfo, LockOwner, LockStep, ProcessInfo, SetHow, SetInfo};
 pub use report::{Report, Torn};
+pub use samples::{SampleInfo, SamplesInfo, StackInfo};
+pub use told::{CrumbInfo, ToldInfo};

@@ -1,7 +1,7 @@
 //! What a record says, for programs. Serialized, this is the JSON form; addresses and registers are hexadecimal strings,
 //! since JSON's numbers lose bits.
 
-use super::CrashInfo;
+use super::{CrashInfo, EpisodeInfo, SamplesInfo, ToldInfo};
 use serde::{Serialize, Serializer};
 
 pub(super) fn hex<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -43,6 +43,14 @@ pub struct Record {
     pub outcome: RecordOutcome,
     /// How long it lasted, or had lasted when that was last written down.
     pub duration_ns: u64,
+    /// Later freezes with the same stack that this record stands for as well.
+    pub repeats: Repeats,
+    /// How severe it is and what caused it; none in a record of an earlier version.
+    pub episode: Option<EpisodeInfo>,
+    /// What the watched thread did meanwhile; none in a record of an earlier version.
+    pub samples: Option<SamplesInfo>,
+    /// What the program told of itself; none if it told nothing.
+    pub told: Option<ToldInfo>,
     /// What happened when.
     pub times: Times,
     /// Whether its threads show one moment.
@@ -66,10 +74,24 @@ pub struct Record {
     pub system: Option<SystemInfo>,
     /// The threads; the one that was watched, or that has crashed, comes first.
     pub threads: Vec<Thread>,
+    /// Whom the watched thread waits for, and whom that one, and so on, until one that waits for no lock of a known owner; if
+    /// they wait in a ring, once round it.
+    pub blocked_by: Vec<LockStep>,
+    /// Every ring of threads that wait for one another: none of them will ever go on.
+    pub deadlocks: Vec<Vec<LockStep>>,
     /// The images, by ascending index.
     pub images: Vec<Image>,
     /// What was left out for want of room; none in a record that is cut off.
     pub dropped: Option<Dropped>,
+}
+
+/// Later freezes with the same stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Repeats {
+    /// How many.
+    pub count: u32,
+    /// How long they lasted, all together.
+    pub duration_ns: u64,
 }
 
 /// What a record is about.
@@ -80,6 +102,10 @@ pub enum RecordKind {
     Freeze,
     /// A signal that has ended the program.
     Crash,
+    /// A run loop that turned, but never waited.
+    NeverIdle,
+    /// A process that took much of the processors for long.
+    CpuHigh,
     /// Something that this version does not know.
     Unknown,
 }
@@ -94,6 +120,8 @@ pub enum RecordStrategy {
     Ping,
     /// By the signal's handler.
     Signal,
+    /// By the process's CPU time.
+    CpuTime,
     /// In a way that this version does not know.
     Unknown,
 }
@@ -223,6 +251,8 @@ pub struct Thread {
     pub system_ticks: u64,
     /// The system call it was in.
     pub system_call: Option<SystemCall>,
+    /// The lock it waited for, if it waited for one.
+    pub lock: Option<LockInfo>,
     /// The end of its stack; zero if that is not known.
     #[serde(serialize_with = "hex")]
     pub stack_end: u64,
@@ -241,6 +271,46 @@ pub struct Thread {
     pub omitted: u64,
     /// The frames, innermost first.
     pub frames: Vec<Frame>,
+}
+
+/// A lock that a thread waits for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LockInfo {
+    /// What it is: `mutex`, `read-write lock` and so on.
+    pub kind: &'static str,
+    /// Where it is.
+    #[serde(serialize_with = "hex")]
+    pub address: u64,
+    /// Who holds it.
+    pub owner: LockOwner,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockOwner {
+    /// The lock does not say.
+    Unknown,
+    /// A thread, by its id.
+    Thread(u32),
+    /// A thread that has ended without giving it back.
+    Ended(u32),
+    /// So many readers, whom the lock does not name.
+    Readers(u32),
+}
+
+/// A thread that waits for a lock, and the thread that holds it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LockStep {
+    /// The id of the thread that waits.
+    pub thread: u32,
+    /// What the lock is.
+    pub kind: &'static str,
+    /// Where it is.
+    #[serde(serialize_with = "hex")]
+    pub address: u64,
+    /// The id of the thread that holds it.
+    pub waits_for: u32,
 }
 
 /// How a thread was held.

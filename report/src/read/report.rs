@@ -48,10 +48,10 @@ impl Report {
         let failed = FileError::system(path, "read");
         let mut report =
             Self { records: Vec::new(), torn: Vec::new(), dropped: dropped(&file).map_err(&failed)? };
-        let mut bytes = Vec::new();
+        let (mut bytes, mut tail) = (Vec::new(), Vec::new());
         for index in 0..geometry.slots {
-            copy_slot(&file, geometry, index, &mut bytes).map_err(&failed)?;
-            report.add_slot(index, &bytes);
+            copy_slot(&file, geometry, index, &mut bytes, &mut tail).map_err(&failed)?;
+            report.add_slot(index, &bytes, &tail);
         }
         report.records.sort_by_key(|record| record.sequence);
         Ok(report)
@@ -81,8 +81,8 @@ impl Report {
         Ok(report)
     }
 
-    fn add_slot(&mut self, index: usize, bytes: &[u8]) {
-        let slot = match slot::read(bytes) {
+    fn add_slot(&mut self, index: usize, bytes: &[u8], tail: &[u8]) {
+        let slot = match slot::read(bytes, tail) {
             Ok(None) => return,
             Ok(Some(slot)) => slot,
             Err(what) => return self.torn.push(Torn { slot: index, what }),
@@ -118,9 +118,15 @@ fn open_file(path: &Path) -> Result<OwnedFd, FileError> {
     }
 }
 
-/// Copies as much of a slot as its header says. One that changes meanwhile is copied again; one that keeps changing is
+/// Copies as much of a slot as its header says, and its tail as its live cells say. One that changes meanwhile is copied again; one that keeps changing is
 /// given up on as it is: its checksums will tell.
-fn copy_slot(file: &OwnedFd, geometry: Geometry, index: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
+fn copy_slot(
+    file: &OwnedFd,
+    geometry: Geometry,
+    index: usize,
+    out: &mut Vec<u8>,
+    tail: &mut Vec<u8>,
+) -> Result<(), Errno> {
     let at = (FIRST_SLOT + index * geometry.stride) as u64;
     for _ in 0..3 {
         out.resize(PAYLOAD, 0);
@@ -130,9 +136,17 @@ fn copy_slot(file: &OwnedFd, geometry: Geometry, index: usize, out: &mut Vec<u8>
         out.resize(PAYLOAD + payload, 0);
         let read = read_at(file, &mut out[PAYLOAD..], at + PAYLOAD as u64)?;
         out.truncate(PAYLOAD + read);
+        tail.clear();
+        let place = slot::tail_of(out);
+        if let Some(range) = place.and_then(slot::Tail::range).filter(|range| range.end <= geometry.stride) {
+            tail.resize(range.len(), 0);
+            let read = read_at(file, tail, at + range.start as u64)?;
+            tail.truncate(read);
+        }
+        let tail_is_right = place.is_none_or(|place| place.is_right(tail));
         let mut again = [0; 16];
         read_at(file, &mut again, at)?;
-        if slot::stamp(&again) == slot::stamp(out) {
+        if slot::stamp(&again) == slot::stamp(out) && tail_is_right {
             break;
         }
     }

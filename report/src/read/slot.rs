@@ -1,6 +1,7 @@
 //! One slot: its header, its live cells, and as much of its payload as can be believed.
 
 use super::cursor::Cursor;
+use super::record::Repeats;
 use crate::layout::{
     self, LIVE_CELLS, LiveCell, Outcome, PAYLOAD, SEALED, SECTION_HEADER, Section, SlotHeader, SlotState,
 };
@@ -15,10 +16,47 @@ pub(super) struct Slot<'a> {
     pub(super) owner: Owner,
     /// The sections whose checksums are right, in order, up to the first that is not.
     pub(super) sections: Vec<(Section, &'a [u8])>,
-    /// The newest live cell: duration and outcome.
-    pub(super) live: Option<(u64, Outcome)>,
+    /// The newest live cell.
+    pub(super) live: Option<Live>,
     /// What is wrong, in words.
     pub(super) faults: Vec<String>,
+}
+
+/// What a live cell says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live {
+    update: u64,
+    pub(super) duration_ns: u64,
+    pub(super) outcome: Outcome,
+    pub(super) repeats: Repeats,
+    tail: Tail,
+}
+
+/// Where a record's tail lies: from the slot's start on, so many bytes, with this checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    at: u32,
+    bytes: u32,
+    crc: u32,
+}
+
+impl Tail {
+    /// Where it lies in the slot; none if it lies nowhere.
+    pub(super) fn range(self) -> Option<std::ops::Range<usize>> {
+        let start = self.at as usize;
+        (start >= PAYLOAD && self.bytes > 0).then(|| start..start.saturating_add(self.bytes as usize))
+    }
+
+    pub(super) fn is_right(self, tail: &[u8]) -> bool {
+        tail.len() == self.bytes as usize && layout::crc(&[tail]) == self.crc
+    }
+}
+
+/// Where the newest live cell of a slot says that the tail lies.
+pub(super) fn tail_of(slot: &[u8]) -> Option<Tail> {
+    let cells = LIVE_CELLS.iter().filter_map(|at| live_cell(slot.get(*at..)?.get(..size_of::<LiveCell>())?));
+    let newest = cells.max_by_key(|(_, live)| live.update)?;
+    Some(newest.1.tail).filter(|tail| tail.range().is_some())
 }
 
 /// State and sequence: a slot in which both are the same before and after it was copied was copied whole.
@@ -44,7 +82,7 @@ pub(super) fn payload_bytes(slot: &[u8]) -> usize {
 /// Reads a copy of a slot.
 ///
 /// `Ok(None)`: it holds no unread record. `Err`: it holds something, of which nothing can be believed.
-pub(super) fn read(slot: &[u8]) -> Result<Option<Slot<'_>>, String> {
+pub(super) fn read<'a>(slot: &'a [u8], tail: &'a [u8]) -> Result<Option<Slot<'a>>, String> {
     let header = slot.get(..size_of::<SlotHeader>()).ok_or("it is too short")?;
     let mut cursor = Cursor(header);
     let mut fields = || {
@@ -87,8 +125,14 @@ pub(super) fn read(slot: &[u8]) -> Result<Option<Slot<'_>>, String> {
     if state == SlotState::Committed && layout::crc(&[payload]) != payload_crc {
         faults.push("its payload is damaged".into());
     }
-    let sections = sections(payload, &mut faults);
+    let mut found = sections(payload, &mut faults);
     let live = newest_live_cell(slot, sequence, &mut faults);
+    match live.map(|live| live.tail).filter(|tail| tail.bytes > 0) {
+        None => {}
+        Some(place) if place.is_right(tail) => found.extend(sections(tail, &mut faults)),
+        Some(_) => faults.push("what became known of it later is damaged".into()),
+    }
+    let sections = found;
     Ok(Some(Slot { state, sequence, owner, sections, live, faults }))
 }
 
@@ -118,22 +162,22 @@ fn first_section(bytes: &[u8]) -> Option<(u32, &[u8], &[u8])> {
 }
 
 /// The newer of the two cells. A damaged cell may have been the newer one: that is a fault.
-fn newest_live_cell(slot: &[u8], sequence: u64, faults: &mut Vec<String>) -> Option<(u64, Outcome)> {
+fn newest_live_cell(slot: &[u8], sequence: u64, faults: &mut Vec<String>) -> Option<Live> {
     let cells = LIVE_CELLS.map(|at| slot.get(at..at + size_of::<LiveCell>()).unwrap_or(&[]));
-    let mut newest: Option<(u64, u64, Outcome)> = None;
+    let mut newest: Option<Live> = None;
     let mut updates = Vec::new();
     for cell in cells {
         if cell.iter().all(|byte| *byte == 0) {
             updates.push(0);
             continue;
         }
-        let Some((update, duration, outcome)) = live_cell(cell, sequence) else {
+        let Some(live) = live_cell(cell).and_then(|(of, live)| (of == sequence).then_some(live)) else {
             faults.push("a note of its duration is damaged".into());
             continue;
         };
-        updates.push(update);
-        if newest.is_none_or(|(newer, ..)| update > newer) {
-            newest = Some((update, duration, outcome));
+        updates.push(live.update);
+        if newest.is_none_or(|newer| live.update > newer.update) {
+            newest = Some(live);
         }
     }
     if let [one, other] = updates[..]
@@ -141,14 +185,18 @@ fn newest_live_cell(slot: &[u8], sequence: u64, faults: &mut Vec<String>) -> Opt
     {
         faults.push("a note of its duration is missing".into());
     }
-    newest.map(|(_, duration, outcome)| (duration, outcome))
+    newest
 }
 
-fn live_cell(cell: &[u8], sequence: u64) -> Option<(u64, u64, Outcome)> {
+/// The record's number that a cell is for, and what it says. None if it is damaged.
+fn live_cell(cell: &[u8]) -> Option<(u64, Live)> {
     const CRC: usize = offset_of!(LiveCell, crc);
     let mut cursor = Cursor(cell);
-    let (update, of, duration, outcome) = (cursor.u64()?, cursor.u64()?, cursor.u64()?, cursor.u32()?);
+    let (update, of, duration_ns, outcome) = (cursor.u64()?, cursor.u64()?, cursor.u64()?, cursor.u32()?);
+    let tail = Tail { at: cursor.u32()?, bytes: cursor.u32()?, crc: cursor.u32()? };
+    let repeated_ns = cursor.u64()?;
+    let repeats = Repeats { count: cursor.u32()?, duration_ns: repeated_ns };
     let crc = u32::from_le_bytes(cell.get(CRC..)?.try_into().ok()?);
-    let whole = layout::crc(&[&cell[..CRC]]) == crc && of == sequence;
-    whole.then_some((update, duration, Outcome::from_code(outcome)?))
+    let live = Live { update, duration_ns, outcome: Outcome::from_code(outcome)?, repeats, tail };
+    (layout::crc(&[&cell[..CRC]]) == crc).then_some((of, live))
 }

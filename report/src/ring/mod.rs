@@ -8,7 +8,8 @@
 //!
 //! A record becomes visible section by section: behind each one the count of valid bytes goes up. A writer that dies in
 //! the middle leaves a prefix that can be read. No unread record is overwritten, but for the reserve slot's: the latest
-//! freeze always finds a place, and what was lost for it is counted.
+//! freeze always finds a place, and what was lost for it is counted. What becomes known of a freeze after that stands in the
+//! record's tail, behind the payload: written anew each time, to one of two places in turn.
 
 mod memory;
 mod owner;
@@ -17,4 +18,4 @@ mod slot;
 pub use owner::Owner;
 #[cfg(feature = "std")]
 pub(crate) use slot::checked_count;
-pub use slot::{Ring, RingError, Slot};
+pub use slot::{Live, Ring, RingError, Slot};

@@ -43,6 +43,40 @@ pub struct Slot {
     index: usize,
     sequence: u64,
     updates: u64,
+    /// Where the payload ends, from the slot's start.
+    end: usize,
+    /// The tail that the next update names.
+    tail: Tail,
+    /// Where the tail lies that the live cell in force names.
+    named: u32,
+}
+
+/// Where a record's tail lies, as a live cell says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tail {
+    at: u32,
+    bytes: u32,
+    crc: u32,
+}
+
+/// How a record's freeze goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// How long it has lasted, in nanoseconds.
+    pub duration_ns: u64,
+    /// How it ended, or that it goes on.
+    pub outcome: Outcome,
+    /// How many later freezes with the same stack this record stands for as well.
+    pub repeats: u32,
+    /// How long those lasted, in nanoseconds.
+    pub repeated_ns: u64,
+}
+
+impl Live {
+    /// A freeze that stands for itself alone.
+    pub const fn new(duration_ns: u64, outcome: Outcome) -> Self {
+        Self { duration_ns, outcome, repeats: 0, repeated_ns: 0 }
+    }
 }
 
 impl Slot {
@@ -118,7 +152,7 @@ impl Ring {
         Ok(self.fill(slot, record))
     }
 
-    fn fill(&self, slot: Slot, record: &[u8]) -> Slot {
+    fn fill(&self, mut slot: Slot, record: &[u8]) -> Slot {
         let mut rest = record;
         let mut copied = 0usize;
         while let Some((section, after)) = first_section(rest) {
@@ -129,6 +163,7 @@ impl Ring {
             rest = after;
         }
         self.commit(&slot, record.get(..copied).unwrap_or(&[]));
+        slot.end = PAYLOAD.saturating_add(copied);
         slot
     }
 
@@ -136,16 +171,54 @@ impl Ring {
     ///
     /// # Signal safety
     /// Safe, as [`write`](Self::write).
-    pub fn update(&self, slot: &mut Slot, duration_ns: u64, outcome: Outcome) {
+    pub fn update(&self, slot: &mut Slot, live: Live) {
         slot.updates = slot.updates.saturating_add(1);
         let mut cell = [0u8; size_of::<LiveCell>()];
         put(&mut cell, offset_of!(LiveCell, update), &slot.updates.to_le_bytes());
         put(&mut cell, offset_of!(LiveCell, sequence), &slot.sequence.to_le_bytes());
-        put(&mut cell, offset_of!(LiveCell, duration_ns), &duration_ns.to_le_bytes());
-        put(&mut cell, offset_of!(LiveCell, outcome), &(outcome as u32).to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, duration_ns), &live.duration_ns.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, outcome), &(live.outcome as u32).to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, tail_at), &slot.tail.at.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, tail_bytes), &slot.tail.bytes.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, tail_crc), &slot.tail.crc.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, repeated_ns), &live.repeated_ns.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, repeats), &live.repeats.to_le_bytes());
         seal(&mut cell, 0);
         let [even, odd] = LIVE_CELLS;
         self.store_words(slot, if slot.updates.is_multiple_of(2) { even } else { odd }, &cell);
+        slot.named = slot.tail.at;
+    }
+
+    /// Whether a slot still holds the record that it was claimed for: the reserve's gives way to a later one.
+    pub fn holds(&self, slot: &Slot) -> bool {
+        let state = self.memory.word(slot.index, offset_of!(SlotHeader, state)).load(Ordering::Acquire);
+        state == SlotState::Committed as u32 && self.sequence_of(slot.index) == slot.sequence
+    }
+
+    /// How many bytes a record's tail can have: behind the payload there are two places for it.
+    pub const fn tail_room(&self, slot: &Slot) -> usize {
+        (self.memory.stride.saturating_sub(slot.end) / 2) & !63
+    }
+
+    /// Stores what is known by now of a record's freeze: sections, as [`encode_tail`](crate::encode::encode_tail) makes them.
+    /// They are the record's with the next [`update`](Self::update); until then those stored before are. False if there is no
+    /// room for so many.
+    ///
+    /// # Signal safety
+    /// Safe, as [`write`](Self::write).
+    pub fn store_tail(&self, slot: &mut Slot, sections: &[u8]) -> bool {
+        let room = self.tail_room(slot);
+        if sections.len() > room {
+            return false;
+        }
+        // Into the place that the live cell in force does not name.
+        let second = self.memory.stride.saturating_sub(room);
+        let first = second.saturating_sub(room);
+        let at = if slot.named as usize == first { second } else { first };
+        self.memory.store(slot.index, at.saturating_sub(PAYLOAD), sections);
+        let (at, bytes) = (at as u32, sections.len() as u32);
+        slot.tail = Tail { at, bytes, crc: layout::crc(&[sections]) };
+        true
     }
 
     /// Frees the slot of a committed or abandoned record that was read. False if it holds another record. Not while other threads
@@ -223,7 +296,7 @@ impl Ring {
     fn begin(&self, index: usize) -> Slot {
         let counter = self.memory.counter(offset_of!(Counters, sequence));
         let sequence = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let slot = Slot { index, sequence, updates: 0 };
+        let slot = Slot { index, sequence, updates: 0, end: PAYLOAD, tail: Tail::default(), named: 0 };
 
         self.store_header(&slot, self.header(&slot));
         // The old record's cells must not speak for the new one.

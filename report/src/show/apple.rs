@@ -15,6 +15,7 @@
 
 use super::clean::Clean;
 use super::crash::write_signal;
+use super::episode::write_samples;
 use super::list::duration;
 use super::notes::{thread_notes, write_details};
 use crate::read::{Frame, Image, Record, RecordKind, RecordOutcome, Thread};
@@ -35,7 +36,7 @@ pub fn write_apple(out: &mut dyn Write, record: &Record) -> Result<()> {
     writeln!(out, "\nApplication Specific Information:")?;
     write_details(out, record)?;
     for (index, thread) in record.threads.iter().enumerate() {
-        for note in thread_notes(thread) {
+        for note in thread_notes(record, thread) {
             writeln!(out, "thread {index}: {note}")?;
         }
         if thread.omitted > 0 {
@@ -46,6 +47,7 @@ pub fn write_apple(out: &mut dyn Write, record: &Record) -> Result<()> {
             )?;
         }
     }
+    write_samples(out, record)?;
     writeln!(out)?;
     for (index, thread) in record.threads.iter().enumerate() {
         write_thread_head(out, index, thread)?;
@@ -118,7 +120,12 @@ pub(super) fn write_exception(out: &mut dyn Write, record: &Record) -> Result<()
         RecordOutcome::Killed => "the process ended in the middle of it",
         RecordOutcome::Unknown => "the monitor was stopped before its end",
     };
-    field(out, "Exception Type", "FREEZE")?;
+    let what = match record.kind {
+        RecordKind::NeverIdle => "NEVER IDLE",
+        RecordKind::CpuHigh => "CPU HIGH",
+        _ => "FREEZE",
+    };
+    field(out, "Exception Type", what)?;
     field(out, "Exception Codes", format_args!("{}, {ended}", duration(record.duration_ns)))
 }
 

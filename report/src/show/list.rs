@@ -39,6 +39,7 @@ impl RecordStrategy {
             Self::RunLoop => "run-loop",
             Self::Ping => "ping",
             Self::Signal => "signal",
+            Self::CpuTime => "cpu-time",
             Self::Unknown => "unknown",
         }
     }
@@ -57,7 +58,18 @@ pub fn list_line(record: &Record) -> String {
         (None, RecordKind::Crash) => "a signal that is not known".into(),
         _ => {
             let lasted = duration(record.duration_ns);
-            format!("{lasted:>8}  {} ({})", Clean(&record.component), record.strategy.name())
+            let cause = match (record.kind, &record.episode) {
+                (RecordKind::NeverIdle, _) => ", never idle".into(),
+                (RecordKind::CpuHigh, _) => ", CPU high".into(),
+                (_, Some(episode)) => format!(", {}", episode.cause.name()),
+                _ => String::new(),
+            };
+            let repeated = match record.repeats.count {
+                0 => String::new(),
+                more => format!("  +{more} like it"),
+            };
+            let (component, strategy) = (Clean(&record.component), record.strategy.name());
+            format!("{lasted:>8}  {component} ({strategy}{cause}){repeated}")
         }
     };
     // Whether it ended the process is not known: an earlier handler may have borne it.

@@ -3,8 +3,10 @@
 mod apple;
 mod clean;
 mod crash;
+mod episode;
 mod json;
 mod list;
+mod locks;
 mod notes;
 mod symbols;
 mod text;

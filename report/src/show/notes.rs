@@ -2,16 +2,20 @@
 
 use super::apple::field;
 use super::clean::Clean;
+use super::episode::write_episode;
 use super::list::duration;
+use super::locks::{lock_note, write_locks};
 use crate::read::{HeldHow, Record, RecordKind, SetHow, Thread};
 use std::io::{Result, Write};
 
 /// What was watched and how, and what that cost.
 pub(super) fn write_details(out: &mut dyn Write, record: &Record) -> Result<()> {
     let crash = record.kind == RecordKind::Crash;
+    write_episode(out, record)?;
     if !crash {
         write_watch(out, record)?;
     }
+    write_locks(out, record)?;
     write_cost(out, record)?;
     if !crash {
         field(
@@ -140,11 +144,13 @@ fn size(bytes: u64) -> String {
 }
 
 /// What a reader of a thread's frames must know of them.
-pub(super) fn thread_notes(thread: &Thread) -> Vec<String> {
+pub(super) fn thread_notes(record: &Record, thread: &Thread) -> Vec<String> {
     let mut notes = Vec::new();
+    notes.extend(thread.lock.as_ref().map(|lock| lock_note(record, lock)));
     match (thread.held.how, &thread.held.why_not) {
         (HeldHow::Not, why) => {
-            return vec![format!("no stack: {}", why.as_deref().unwrap_or("no reason is given"))];
+            notes.push(format!("no stack: {}", why.as_deref().unwrap_or("no reason is given")));
+            return notes;
         }
         (HeldHow::Torn, _) => {
             notes.push("the thread went on before its stack was copied: frames may be wrong".to_owned());

@@ -4,6 +4,7 @@ use super::apple::{
     numbered, write_crashed_thread, write_exception, write_frame, write_head, write_images, write_registers,
     write_thread_head,
 };
+use super::episode::write_samples;
 use super::list::duration;
 use super::notes::{thread_notes, write_details};
 use crate::read::{Image, Record, Thread};
@@ -39,6 +40,10 @@ pub fn write_text(out: &mut dyn Write, record: &Record, options: TextOptions) ->
     writeln!(out)?;
     write_details(out, record)?;
     writeln!(out)?;
+    if record.samples.as_ref().is_some_and(|samples| !samples.stacks.is_empty()) {
+        write_samples(out, record)?;
+        writeln!(out)?;
+    }
     for (index, thread) in record.threads.iter().enumerate() {
         write_thread(out, record, index, thread, options)?;
     }
@@ -69,7 +74,7 @@ fn write_thread(
     let call = thread.system_call.as_ref();
     let call = call.map_or_else(String::new, |call| format!(", in system call {}", call.number));
     writeln!(out, "# tid {}, {}{call}, {} CPU", thread.id, thread.state, duration(thread.cpu_ns))?;
-    for note in thread_notes(thread) {
+    for note in thread_notes(record, thread) {
         writeln!(out, "# {note}")?;
     }
     for (position, (number, frame)) in numbered(thread).enumerate() {

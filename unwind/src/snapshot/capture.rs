@@ -7,10 +7,11 @@ use super::walks::{Ground, Walks};
 use super::{Held, ThreadCapture};
 use crate::images::ImageTable;
 use crate::init::pac_mask;
+use crate::locks;
 use crate::memory::ProcessMemory;
 use crate::suspend::{Patience, Purpose, Session, SuspendError, Suspender, Ways};
 use crate::sys;
-use crate::threads::{self, Listing, ThreadId, ThreadsError};
+use crate::threads::{self, Listing, ThreadFacts, ThreadId, ThreadsError};
 use crate::walk::Depth;
 use freezeframe_arch::Registers;
 
@@ -119,6 +120,31 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         Ok(())
     }
 
+    /// Captures one thread and no other, like [`capture`](Self::capture) its first: for who looks again and again at what one
+    /// thread does. The earlier content is lost.
+    ///
+    /// # Signal safety
+    /// Safe, with about 12 KiB of stack. It waits, but never for longer than the options say.
+    pub fn capture_thread(
+        &mut self,
+        suspender: &Suspender,
+        images: &ImageTable,
+        thread: ThreadId,
+        options: &Options<'_>,
+    ) {
+        self.forget();
+        self.list_only(thread);
+        self.take_listed(suspender.session(), images, options, None);
+    }
+
+    /// Where the function begins that `lookup` lies in, as far as the unwind tables of its image know.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub fn function_start(&mut self, images: &ImageTable, lookup: u64) -> Option<u64> {
+        self.context.function_start(images, ProcessMemory::new(), lookup)
+    }
+
     /// Captures the threads that were listed. `own` are the capturing thread's registers, if not those of this call.
     pub(super) fn take_listed(
         &mut self,
@@ -141,13 +167,17 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         // is to say of it, theirs is all asked before the first of them is stopped: one can wake another.
         let listed = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
         let together = options.purpose == Purpose::AllTogether;
-        if threads::STOPPING_DISTURBS {
-            learn_facts(if together { Some(&mut *listed) } else { listed.get_mut(..1) }, &facts_left);
+        if threads::STOPPING_DISTURBS && together {
+            // Most of the time is for holding them. Who was not asked about then is so later.
+            let early = sys::monotonic().saturating_add(options.all_within_ns / EARLY_FACTS);
+            learn_facts(Some(listed), &|| early.saturating_sub(sys::monotonic()));
+        } else if threads::STOPPING_DISTURBS {
+            learn_facts(listed.get_mut(..1), &facts_left);
         }
         if together {
             let (count, beyond) = taker.take_together(&mut self.threads, self.head.threads, time_left());
-            // Threads that have begun meanwhile.
-            learn_facts(self.threads.get_mut(self.head.threads..count), &facts_left);
+            // Threads that have begun meanwhile, too.
+            learn_facts(self.threads.get_mut(..count), &facts_left);
             self.head.threads = count;
             self.head.dropped = self.head.dropped.max(beyond);
         }
@@ -173,24 +203,44 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             }
             let mut share = frames.share(depth, first, left);
             thread.first_frame = share.start;
-            if waits_for_its_turn && time_left_ns == 0 && !taker.has(index) {
+            // Who was held with the others waits for nobody: it is only walked, while there is time for that.
+            let only_walked = taker.has(index) && facts_left() > 0;
+            if waits_for_its_turn && time_left_ns == 0 && !only_walked {
                 thread.held = Held::Not(SuspendError::OutOfTime);
             } else {
                 taker.take(index, thread, &mut share, patience, still);
             }
             frames.used = frames.used.saturating_add(thread.summary.kept);
+            if first {
+                // Before the others use its time up.
+                let this = threads.get_mut(..1).unwrap_or(&mut []);
+                taker.take_rest(this, &mut frames, (first, depth), patience, &|| patience.stop_within_ns);
+            }
         }
-        taker.take_rest(threads, &mut frames, &time_left);
+        taker.take_rest(
+            threads,
+            &mut frames,
+            (false, options.other_depth),
+            options.other_patience,
+            &time_left,
+        );
         self.head.set = taker.set();
         self.head.frames = frames.used;
         drop(taker);
         if !threads::STOPPING_DISTURBS {
             learn_facts(Some(threads), &facts_left);
         }
+        threads.iter_mut().filter(|thread| !locks::agrees(thread)).for_each(|thread| thread.lock = None);
         self.head.ended_ns = sys::monotonic();
     }
 
-    /// Lists one thread, where the others cannot be listed.
+    fn forget(&mut self) {
+        let started_ns = sys::monotonic();
+        let (set, pac) = (Set::OneByOne, pac_mask());
+        self.head = Head { threads: 0, frames: 0, dropped: 0, set, started_ns, ended_ns: started_ns, pac };
+    }
+
+    /// Lists one thread, where the others cannot be listed or are not wanted.
     pub(super) fn list_only(&mut self, thread: ThreadId) {
         if let Some(slot) = self.threads.first_mut() {
             *slot = ThreadCapture { thread, main: threads::is_main(thread), ..ThreadCapture::EMPTY };
@@ -201,9 +251,7 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
     /// Forgets the earlier content, and lists who is to be captured: the first, the main thread, then the others in the
     /// kernel's order.
     pub(super) fn list(&mut self, options: &Options<'_>) -> Result<Listing, SnapshotError> {
-        let started_ns = sys::monotonic();
-        let (set, pac) = (Set::OneByOne, pac_mask());
-        self.head = Head { threads: 0, frames: 0, dropped: 0, set, started_ns, ended_ns: started_ns, pac };
+        self.forget();
         let listing = Listing::take(&mut self.ids).map_err(SnapshotError::Threads)?;
         self.head.dropped = listing.count().saturating_sub(THREADS);
         let ids = self.ids.get(..listing.count().min(THREADS)).unwrap_or(&[]);
@@ -225,17 +273,32 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
 /// How long threads are asked about when the time for stopping them is up.
 const FACTS_WITHIN_NS: u64 = 500_000_000;
 
-/// Asks about threads, while there is time: about the first of them in any case.
+/// Which part of the time for stopping threads may be used up by questions before they are held together.
+const EARLY_FACTS: u64 = 8;
+
+/// Asks about threads that were not asked about, and for which lock each of them waits, while there is time: about the first
+/// of them in any case.
 fn learn_facts(threads: Option<&mut [ThreadCapture]>, time_left: &dyn Fn() -> u64) {
     let me = threads::current();
-    for (index, thread) in threads.unwrap_or(&mut []).iter_mut().enumerate() {
+    let mut memory = ProcessMemory::new();
+    let threads = threads.unwrap_or(&mut []);
+    for index in 0..threads.len() {
+        if threads.get(index).is_none_or(|thread| thread.facts != ThreadFacts::UNKNOWN) {
+            continue;
+        }
         if index > 0 && time_left() == 0 {
             return;
         }
+        let Some(thread) = threads.get_mut(index) else { return };
         thread.facts = threads::facts(thread.thread);
         if thread.thread == me {
             // It is in the one that answers.
             thread.facts.system_call = None;
+            continue;
+        }
+        let lock = threads.get(index).and_then(|thread| locks::learn(&mut memory, thread, threads));
+        if let Some(thread) = threads.get_mut(index) {
+            thread.lock = lock;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One thread of a snapshot.
 
+use crate::locks::LockWait;
 use crate::rule::StackBounds;
 use crate::suspend::SuspendError;
 use crate::threads::{ThreadFacts, ThreadId};
@@ -56,6 +57,8 @@ pub struct ThreadCapture {
     pub copies: u32,
     /// It had gone on by the time it was stopped: what was to be captured was over.
     pub moved: bool,
+    /// The lock that it waits for, if it waits for one.
+    pub lock: Option<LockWait>,
     /// What its frames are; see [`View::frames`](super::View::frames).
     pub summary: Summary,
     pub(super) first_frame: usize,
@@ -74,6 +77,7 @@ impl ThreadCapture {
         stack_end: 0,
         copies: 0,
         moved: false,
+        lock: None,
         summary: Summary {
             kept: 0,
             omitted_after: 0,

@@ -130,6 +130,19 @@ pub(crate) fn is_alive(thread: ThreadId) -> bool {
     extended_info(thread).is_some()
 }
 
+/// The id that a thread has for the whole system.
+pub(crate) fn system_wide_id(thread: ThreadId) -> Option<u64> {
+    let mut info = core::mem::MaybeUninit::<libc::thread_identifier_info>::zeroed();
+    let mut count = libc::THREAD_IDENTIFIER_INFO_COUNT;
+    // SAFETY: the kernel writes at most `count` words of four bytes to `info`.
+    let result = unsafe {
+        let flavor = libc::THREAD_IDENTIFIER_INFO as libc::thread_flavor_t;
+        libc::thread_info(sys::port(thread), flavor, info.as_mut_ptr().cast(), &mut count)
+    };
+    // SAFETY: zeroed at first, and integers only.
+    (result == KERN_SUCCESS).then(|| unsafe { info.assume_init() }.thread_id)
+}
+
 fn extended_info(thread: ThreadId) -> Option<libc::thread_extended_info> {
     let mut info = core::mem::MaybeUninit::<libc::thread_extended_info>::zeroed();
     let mut count = libc::THREAD_EXTENDED_INFO_COUNT;

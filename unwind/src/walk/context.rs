@@ -16,8 +16,8 @@ use freezeframe_arch::{Architecture, Registers};
 #[derive(Debug)]
 pub struct WalkContext {
     pub(super) rules: RuleCache,
-    rows: RowContext,
-    pages: Pages,
+    pub(super) rows: RowContext,
+    pub(super) pages: Pages,
 }
 
 impl WalkContext {
@@ -193,7 +193,7 @@ fn by_row(rules: &mut RuleCache, row: &Row, address: FrameAddress) -> Found {
     }
 }
 
-fn tables(image: &Image) -> Tables {
+pub(super) fn tables(image: &Image) -> Tables {
     let (eh_frame_hdr, eh_frame) = (image.eh_frame_hdr.if_any(), image.eh_frame.if_any());
     Tables { eh_frame_hdr, eh_frame, ..Tables::new(image.range) }
 }

@@ -5,6 +5,7 @@ mod compact;
 mod context;
 mod epilogue;
 mod frame_pointers;
+mod function;
 mod hurry;
 mod registers;
 mod repeat;

@@ -89,8 +89,8 @@ fn the_reserve_is_taken_from_nobody_who_still_writes_to_it() {
         let other = ring.clone();
         let first = thread::spawn(move || {
             let Ok(mut slot) = other.write(&record(1)) else { return };
-            other.update(&mut slot, 300, Outcome::Ongoing);
-            other.update(&mut slot, 400, Outcome::Recovered);
+            other.update(&mut slot, Live::new(300, Outcome::Ongoing));
+            other.update(&mut slot, Live::new(400, Outcome::Recovered));
         });
         // Claims it before the first one, or after that is over, or not at all.
         let second = ring.write(&record(2));

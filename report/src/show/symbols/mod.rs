@@ -43,7 +43,9 @@ impl Symbols {
     pub fn name_frames(&mut self, record: &mut Record) {
         self.loaded.look_again();
         let images = std::mem::take(&mut record.images);
-        for frame in record.threads.iter_mut().flat_map(|thread| &mut thread.frames) {
+        let sampled = record.samples.iter_mut().flat_map(|samples| &mut samples.stacks);
+        let sampled = sampled.flat_map(|stack| &mut stack.frames);
+        for frame in record.threads.iter_mut().flat_map(|thread| &mut thread.frames).chain(sampled) {
             let Some(image) = Image::of(&images, frame) else { continue };
             frame.symbol = self.symbol(image, frame.address, frame.lookup);
         }

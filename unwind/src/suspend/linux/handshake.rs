@@ -5,7 +5,7 @@ use super::signal::{self, Handler};
 use super::word::{Answer, Shared};
 use crate::suspend::{Patience, Release, SuspendError, exempt};
 use crate::sys;
-use crate::threads::{ThreadId, blocks_signal};
+use crate::threads::{self, ThreadId, blocks_signal};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use freezeframe_arch::Registers;
@@ -38,6 +38,7 @@ pub(crate) fn install(signal: i32, registration: Registration) -> Result<Suspend
         signal::install(signal)?;
         // Without its stack there is no helper; threads can be stopped one by one all the same.
         let _ = ptrace::prepare(registration);
+        threads::reserve();
     }
     // SAFETY: as in `shared`.
     let shared = unsafe { &*SHARED.load(Ordering::Acquire) };
@@ -61,8 +62,8 @@ impl Suspender {
     pub fn session(&self) -> Result<Session, SuspendError> {
         let me = sys::gettid();
         if let Err(other) = self.shared.take(0, me) {
-            let ended = sys::tgkill(sys::getpid(), other, 0) == Err(sys::Errno(libc::ESRCH));
-            if !ended || self.shared.take(other, me).is_err() {
+            let lives = threads::is_alive(ThreadId(other));
+            if lives || self.shared.take(other, me).is_err() {
                 return Err(SuspendError::Busy);
             }
         }
@@ -132,10 +133,14 @@ impl Session {
     fn why_not(&self, thread: ThreadId) -> SuspendError {
         match blocks_signal(thread, signal::number()) {
             Some(true) => SuspendError::SignalBlocked,
-            Some(false) => SuspendError::NotInTime,
-            None if sys::tgkill(sys::getpid(), thread.0, 0).is_err() => SuspendError::Gone,
-            None => SuspendError::NotInTime,
+            None if !threads::is_alive(thread) => SuspendError::Gone,
+            Some(false) | None => SuspendError::NotInTime,
         }
+    }
+
+    /// Whether a thread blocks the signal that would stop it, as far as the kernel tells.
+    pub(crate) fn is_blocked_by(&self, thread: ThreadId) -> bool {
+        blocks_signal(thread, signal::number()) == Some(true)
     }
 }
 

@@ -89,6 +89,27 @@ impl Tables {
         Ok(context.latest())
     }
 
+    /// The code of the function that `pc` lies in, by its FDE. None if there is none, or the tables are damaged.
+    ///
+    /// # Signal safety
+    /// Safe if `memory` is.
+    pub fn function<M: Memory>(&self, memory: &mut M, pc: u64, context: &mut RowContext) -> Option<Range> {
+        context.forget();
+        let mut start = self.eh_frame.map(|range| range.start);
+        if let Some(range) = self.eh_frame_hdr {
+            match header::find(memory, &mut context.fde_window, range, self.bases(), pc).ok()? {
+                Found::Fde(address) => {
+                    let found =
+                        entry::fde_at(memory, context.windows(), self.extent(), self.bases(), address);
+                    return found.ok().map(|(fde, _)| fde.code).filter(|code| code.contains(pc));
+                }
+                Found::NoTable { eh_frame } => start = start.or(eh_frame),
+            }
+        }
+        let extent = Range { start: start?, end: self.extent().end };
+        linear::find(memory, context.windows(), extent, self.bases(), pc).ok().map(|(fde, _)| fde.code)
+    }
+
     /// The row for `pc` by the FDE at the address `fde`: for who knows already where that is. Else as
     /// [`row`](Self::row).
     ///

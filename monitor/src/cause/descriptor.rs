@@ -1,0 +1,39 @@
+//! What a descriptor of this process is open for.
+
+use super::classify::Descriptor;
+use rustix::fs::FileType;
+use std::os::fd::BorrowedFd;
+
+/// None if nothing is open under that number.
+pub(super) fn of(number: u64) -> Option<Descriptor> {
+    let number = i32::try_from(number).ok().filter(|number| *number >= 0)?;
+    // SAFETY: borrowed for one `fstat`, which says so if nothing is open under that number.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+    let status = rustix::fs::fstat(descriptor).ok()?;
+    Some(match FileType::from_raw_mode(status.st_mode) {
+        FileType::RegularFile | FileType::Symlink => Descriptor::File,
+        FileType::Fifo => Descriptor::Pipe,
+        FileType::Socket => Descriptor::Socket,
+        FileType::CharacterDevice | FileType::BlockDevice => Descriptor::Device,
+        FileType::Directory => Descriptor::Folder,
+        FileType::Unknown => Descriptor::Other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn descriptors_are_what_they_are_open_for() {
+        let of_fd = |fd: &dyn AsRawFd| of(fd.as_raw_fd() as u64);
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(of_fd(&reader), Some(Descriptor::Pipe));
+        assert_eq!(of_fd(&socket), Some(Descriptor::Socket));
+        assert_eq!(of_fd(&file), Some(Descriptor::File));
+        assert_eq!((of(u64::MAX), of(9_999_999)), (None, None));
+    }
+}

@@ -1,0 +1,118 @@
+//! Functions that say what a thread waits for, by name: of the C library, of Apple's `libsystem_kernel`, of event loops.
+
+/// What a function on the stack says of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It waits for a lock.
+    Lock,
+    /// It waits for another thread, process or machine.
+    Peer,
+    /// It waits for a set time.
+    Sleep,
+    /// It waits for a child process.
+    Child,
+    /// It waits for a file or a device.
+    Io,
+    /// It is where an event loop waits for events.
+    Loop,
+}
+
+/// Names without leading underscores, of which libraries add different numbers.
+const FUNCTIONS: &[(&str, Role)] = &[
+    ("pthread_mutex_lock", Role::Lock),
+    ("pthread_mutex_timedlock", Role::Lock),
+    ("pthread_mutex_clocklock", Role::Lock),
+    ("pthread_rwlock_rdlock", Role::Lock),
+    ("pthread_rwlock_wrlock", Role::Lock),
+    ("pthread_rwlock_timedrdlock", Role::Lock),
+    ("pthread_rwlock_timedwrlock", Role::Lock),
+    ("lll_lock_wait", Role::Lock),
+    ("lll_lock_wait_private", Role::Lock),
+    ("flockfile", Role::Lock),
+    ("os_unfair_lock_lock", Role::Lock),
+    ("os_unfair_lock_lock_slow", Role::Lock),
+    ("ulock_wait", Role::Lock),
+    ("ulock_wait2", Role::Lock),
+    ("psynch_mutexwait", Role::Lock),
+    ("psynch_rw_rdlock", Role::Lock),
+    ("psynch_rw_wrlock", Role::Lock),
+    ("pthread_cond_wait", Role::Peer),
+    ("pthread_cond_timedwait", Role::Peer),
+    ("pthread_cond_clockwait", Role::Peer),
+    ("pthread_join", Role::Peer),
+    ("pthread_timedjoin_np", Role::Peer),
+    ("pthread_barrier_wait", Role::Peer),
+    ("sem_wait", Role::Peer),
+    ("sem_timedwait", Role::Peer),
+    ("psynch_cvwait", Role::Peer),
+    ("semaphore_wait_trap", Role::Peer),
+    ("semaphore_timedwait_trap", Role::Peer),
+    ("dispatch_sync_f_slow", Role::Peer),
+    ("dispatch_semaphore_wait_slow", Role::Peer),
+    ("recvfrom", Role::Peer),
+    ("recvmsg", Role::Peer),
+    ("accept", Role::Peer),
+    ("connect", Role::Peer),
+    ("semwait_signal", Role::Sleep),
+    ("semwait_signal_nocancel", Role::Sleep),
+    ("nanosleep", Role::Sleep),
+    ("usleep", Role::Sleep),
+    ("wait4", Role::Child),
+    ("wait4_nocancel", Role::Child),
+    ("waitid", Role::Child),
+    ("waitpid", Role::Child),
+    ("read", Role::Io),
+    ("read_nocancel", Role::Io),
+    ("pread", Role::Io),
+    ("write", Role::Io),
+    ("write_nocancel", Role::Io),
+    ("open", Role::Io),
+    ("open_nocancel", Role::Io),
+    ("fsync", Role::Io),
+    ("fcntl", Role::Io),
+    ("stat64", Role::Io),
+    ("lstat64", Role::Io),
+    ("getdirentries64", Role::Io),
+    ("CFRunLoopServiceMachPort", Role::Loop),
+    ("CFRunLoopRunSpecific", Role::Loop),
+    ("g_main_context_iteration", Role::Loop),
+    ("g_main_loop_run", Role::Loop),
+    ("uv__io_poll", Role::Loop),
+    ("uv_run", Role::Loop),
+    ("event_base_loop", Role::Loop),
+    ("ev_run", Role::Loop),
+    ("sd_event_run", Role::Loop),
+    ("gtk_main_iteration_do", Role::Loop),
+];
+
+/// How far from where a thread stands such a function is looked for: the wrappers of a wait are fewer.
+pub(crate) const FRAMES: usize = 8;
+
+/// A function of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    pub(crate) role: Role,
+}
+
+/// The function of that name, if it is one of the table.
+pub(crate) fn known(name: &[u8]) -> Option<Known> {
+    let underscores = name.iter().take_while(|byte| **byte == b'_').count();
+    let bare = name.get(underscores..)?;
+    let found = FUNCTIONS.iter().find(|(known, _)| known.as_bytes() == bare)?;
+    Some(Known { name: found.0, role: found.1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leading_underscores_do_not_matter_and_others_do() {
+        let role = |name: &str| known(name.as_bytes()).map(|known| known.role);
+        assert_eq!(role("pthread_mutex_lock"), Some(Role::Lock));
+        assert_eq!(role("___pthread_mutex_lock"), Some(Role::Lock));
+        assert_eq!(role("__CFRunLoopServiceMachPort"), Some(Role::Loop));
+        assert_eq!((role("pthread_mutex"), role("uv_io_poll"), role("___")), (None, None, None));
+    }
+}

@@ -1,0 +1,110 @@
+//! Why a loop does not turn.
+//!
+//! ```text
+//! a look at the thread: CPU time, state, system call, stack ──▶ names ──▶ classify (pure, by tables) ──▶ Finding
+//!                                                                                                          │ weighed by its time
+//!                                                                               the heaviest ◀── Causes ◀──┘
+//! ```
+//!
+//! `calls` and `functions` are the tables. Another kind of evidence begins in `classify`; who owns a lock that is waited
+//! for is to be found from the word in the evidence.
+
+mod calls;
+mod classify;
+mod descriptor;
+mod functions;
+mod names;
+mod run_queue;
+
+pub(crate) use classify::Finding;
+pub(crate) use names::Names;
+pub(crate) use run_queue::waited_ns;
+
+use calls::Wait;
+use classify::{Seen, classify};
+use freezeframe_arch::Architecture;
+use freezeframe_report::encode::Cause;
+use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::memory::ProcessMemory;
+use freezeframe_unwind::rule::FrameAddress;
+use freezeframe_unwind::threads::ThreadFacts;
+use freezeframe_unwind::walk::Frame;
+use functions::FRAMES;
+
+/// How many causes there are.
+const CAUSES: usize = 9;
+
+/// The causes that looks have found, with the time that each stands for.
+#[derive(Debug)]
+pub(crate) struct Causes {
+    time_ns: [u64; CAUSES],
+    latest: [Finding; CAUSES],
+}
+
+impl Causes {
+    pub(crate) const fn new() -> Self {
+        Self { time_ns: [0; CAUSES], latest: [Finding::NOTHING; CAUSES] }
+    }
+
+    /// Notes what a look has found.
+    pub(crate) fn note(&mut self, finding: Finding, time_ns: u64) {
+        let at = finding.cause as usize;
+        self.time_ns[at] = self.time_ns[at].saturating_add(time_ns.max(1));
+        self.latest[at] = finding;
+    }
+
+    /// The finding that the most time stands for. One that says nothing leads only where there is no other.
+    pub(crate) fn heaviest(&self) -> &Finding {
+        let known = (1..CAUSES).filter(|at| self.time_ns[*at] > 0).max_by_key(|at| self.time_ns[*at]);
+        &self.latest[known.unwrap_or(Cause::Unknown as usize)]
+    }
+}
+
+/// What there is to know of a look, beside the thread itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Circumstances {
+    pub(crate) window_ns: u64,
+    pub(crate) cpu_ns: u64,
+    pub(crate) run_queue_ns: Option<u64>,
+    pub(crate) late_ticks: u64,
+    pub(crate) loop_waits: bool,
+}
+
+/// Finds the cause that one look at a thread shows: `frames` are those of its stack, and `lookup` gives
+/// the address to look up of each.
+pub(crate) fn investigate(
+    circumstances: &Circumstances,
+    facts: &ThreadFacts,
+    frames: &[Frame],
+    lookup: impl Fn(FrameAddress) -> u64,
+    images: &ImageTable,
+    names: &mut Names,
+) -> Finding {
+    let architecture = Architecture::NATIVE;
+    let mut memory = ProcessMemory::new();
+    let nothing = functions::Known { name: "", role: functions::Role::Io };
+    let mut found = [(0, nothing); FRAMES];
+    let mut count = 0;
+    for (number, frame) in frames.iter().enumerate().take(FRAMES) {
+        if let Some(known) = names.find(images, &mut memory, lookup(frame.address)) {
+            found[count] = (number as u32, known);
+            count += 1;
+        }
+    }
+    let descriptor = facts.system_call.and_then(|call| match calls::find(architecture, call.number)?.1 {
+        Wait::Descriptor => descriptor::of(call.arguments[0]),
+        _ => None,
+    });
+    classify(&Seen {
+        architecture,
+        window_ns: circumstances.window_ns,
+        cpu_ns: circumstances.cpu_ns,
+        run_queue_ns: circumstances.run_queue_ns,
+        late_ticks: circumstances.late_ticks,
+        state: facts.state,
+        call: facts.system_call,
+        descriptor,
+        loop_waits: circumstances.loop_waits,
+        functions: &found[..count],
+    })
+}

@@ -1,0 +1,67 @@
+//! Names of functions out of the images as they lie in memory: without a file, a lock or an allocation, while the program may
+//! be frozen in any of them. Only exported names are there; they are what the table of functions knows.
+
+mod elf;
+mod macho;
+
+use super::functions::Known;
+use freezeframe_unwind::images::{ImageKind, ImageTable};
+use freezeframe_unwind::memory::Memory;
+
+/// How many addresses are remembered.
+const REMEMBERED: usize = 64;
+
+/// Finds functions of the table by address, and remembers what it has found.
+#[derive(Debug)]
+pub(crate) struct Names {
+    version: u32,
+    found: [(u64, Option<Known>); REMEMBERED],
+    next: usize,
+}
+
+impl Names {
+    pub(crate) const fn new() -> Self {
+        Self { version: 0, found: [(0, None); REMEMBERED], next: 0 }
+    }
+
+    /// The function of the table that `lookup` lies in.
+    pub(crate) fn find(
+        &mut self,
+        images: &ImageTable,
+        memory: &mut impl Memory,
+        lookup: u64,
+    ) -> Option<Known> {
+        if self.version != images.version() {
+            *self = Self { version: images.version(), ..Self::new() };
+        }
+        if let Some((_, known)) = self.found.iter().find(|(address, _)| *address == lookup) {
+            return *known;
+        }
+        let (_, image) = images.find(lookup)?;
+        let known = match image.kind {
+            ImageKind::Elf => elf::find(memory, image, lookup),
+            ImageKind::MachO => macho::find(memory, image, lookup),
+            ImageKind::Vdso | ImageKind::Anonymous => None,
+        };
+        self.found[self.next] = (lookup, known);
+        self.next = (self.next + 1) % REMEMBERED;
+        known
+    }
+}
+
+/// A name in a table of strings, if it is one of the table of functions.
+fn known_at(memory: &mut impl Memory, address: u64) -> Option<Known> {
+    let mut bytes = [0; 48];
+    let read = memory.read(address, &mut bytes);
+    let bytes = bytes.get(..read)?;
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    super::functions::known(bytes.get(..end)?)
+}
+
+/// A little-endian number of `N` bytes at `at`.
+fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    let found = bytes.get(at..at + N).unwrap_or(&[]);
+    word.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
+    u64::from_le_bytes(word)
+}
