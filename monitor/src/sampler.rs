@@ -202,7 +202,7 @@ mod tests {
             let _ = ended.recv();
         });
         let id = id.recv().unwrap();
-        let mut capturer = Capturer::new(init(Config::default()).unwrap()).unwrap();
+        let mut capturer = Capturer::new(init(Config::default()).unwrap(), false).unwrap();
         capturer.begin(None);
         let mut sampler = Sampler::new();
         let silence = |silent_ns| Silence { silent_ns, threshold_ns: 250, late_ticks: 0, waits: false };
