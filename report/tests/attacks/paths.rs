@@ -47,6 +47,8 @@ fn what_is_no_report_of_ours_is_neither_followed_nor_waited_for_nor_changed() {
     std::fs::write(&victim, b"precious").unwrap();
     symlink(&victim, path("link")).unwrap();
     symlink(path("not-there"), path("dangling")).unwrap();
+    drop(open(&path("elsewhere")).unwrap());
+    symlink(path("elsewhere"), path("link-to-report")).unwrap();
     let report = path("report");
     drop(open(&report).unwrap());
     std::fs::hard_link(&report, path("second-name")).unwrap();
@@ -54,7 +56,8 @@ fn what_is_no_report_of_ours_is_neither_followed_nor_waited_for_nor_changed() {
     node("pipe", FileType::Fifo);
     node("socket", FileType::Socket);
     std::fs::create_dir(path("folder")).unwrap();
-    let mut attacks = vec!["link", "dangling", "second-name", "pipe", "socket", "folder", "victim"];
+    let mut attacks =
+        vec!["link", "link-to-report", "dangling", "second-name", "pipe", "socket", "folder", "victim"];
     if rustix::process::geteuid().is_root() {
         let foreign = path("foreign");
         drop(open(&foreign).unwrap());
