@@ -63,6 +63,7 @@ mod sampler;
 mod samples;
 mod semaphore;
 mod stacks;
+mod sync;
 mod track;
 mod watch;
 

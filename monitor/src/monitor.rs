@@ -80,7 +80,7 @@ impl Monitor {
     ///
     /// A freeze that goes on when the pause begins is closed with an unknown end.
     pub fn pause(&self) -> Pause {
-        self.control.pauses.fetch_add(1, Ordering::AcqRel);
+        self.control.pause();
         Pause { control: self.control.clone() }
     }
 
@@ -129,7 +129,7 @@ impl Monitor {
 
     /// What it has cost and seen so far.
     pub fn statistics(&self) -> Statistics {
-        let load = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
+        let load = |number: &crate::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
         let control = &self.control;
         Statistics {
             freezes: load(&control.freezes),
@@ -172,12 +172,7 @@ pub struct Pause {
 
 impl Drop for Pause {
     fn drop(&mut self) {
-        let control = &self.control;
-        // In this order: a watcher that sees no pause any more sees a fresh start too.
-        control.resumed_ns.store(clock::now(), Ordering::Release);
-        control.resumptions.fetch_add(1, Ordering::AcqRel);
-        control.pauses.fetch_sub(1, Ordering::AcqRel);
-        control.wake.post();
+        self.control.resume(clock::now());
     }
 }
 

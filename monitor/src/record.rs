@@ -7,6 +7,7 @@ use crate::facts::{Facts, Vitals};
 use crate::freeze::{Candidate, Heard, Phase};
 use crate::hooks::{Answer, Crumbs, Hooks, Text, Values};
 use crate::sampler::Silence;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::track::{Open, Track};
 use crate::watch::Control;
 use freezeframe_report::encode::{
@@ -17,7 +18,6 @@ use freezeframe_report::layout::Outcome;
 use freezeframe_report::ring::{Live, Slot};
 use freezeframe_unwind::threads::ThreadId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Why and of what a record is made.

@@ -4,12 +4,12 @@ use super::source::{Control, Source, Watched};
 use crate::activity::Activity;
 use crate::clock;
 use crate::detect::Reading;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Who asks the kernel for events and gets some at once has not waited.
 const REAL_WAIT_NS: u64 = 20_000;
@@ -19,13 +19,9 @@ const REAL_WAIT_NS: u64 = 20_000;
 pub(crate) struct BeaconShared {
     /// `epoch << 8 | activity`. Written by the loop's thread only.
     word: AtomicU64,
-    /// When the last transition was. Written before `word`: a reader that sees a new word sees its time.
-    since_ns: AtomicU64,
-    /// The latest silence of a busy loop for a whole timeout or more: the epoch in which it was, plus one so that zero
-    /// means none, and when it ended. Written before `word`, the end first. The watcher looks once in a timeout, so it
-    /// sees each.
-    silent_epoch: AtomicU64,
-    silent_end_ns: AtomicU64,
+    /// Of the current epoch and the one before, each in the place of its parity. An epoch's is written before its word, while
+    /// readers of the last word look at the other one.
+    turns: [Turn; 2],
     /// When the loop last came back from a wait in which it really waited.
     waited_ns: AtomicU64,
     /// How many runs are nested in each other.
@@ -36,35 +32,56 @@ pub(crate) struct BeaconShared {
     thread: ThreadId,
 }
 
+/// What belongs to an epoch.
+#[derive(Debug, Default)]
+struct Turn {
+    /// When it began: the last transition.
+    since_ns: AtomicU64,
+    /// The latest silence of a busy loop for a whole timeout or more: the epoch in which it was, plus one so that zero
+    /// means none, and when it ended. The watcher looks once in a timeout, so it sees each.
+    silent_epoch: AtomicU64,
+    silent_end_ns: AtomicU64,
+}
+
 impl BeaconShared {
     pub(crate) fn new(thread: ThreadId, control: Arc<Control>) -> Self {
-        Self {
+        let shared = Self {
             word: AtomicU64::new(Activity::Exit as u64),
-            since_ns: AtomicU64::new(clock::now()),
-            silent_epoch: AtomicU64::new(0),
-            silent_end_ns: AtomicU64::new(0),
+            turns: Default::default(),
             waited_ns: AtomicU64::new(clock::now()),
             depth: AtomicU32::new(0),
             parked: AtomicBool::new(false),
             control,
             thread,
-        }
+        };
+        shared.turn(0).since_ns.store(clock::now(), Ordering::Relaxed);
+        shared
     }
 
-    fn store(&self, activity: Activity) {
+    fn turn(&self, epoch: u64) -> &Turn {
+        let [even, odd] = &self.turns;
+        if epoch.is_multiple_of(2) { even } else { odd }
+    }
+
+    fn store(&self, activity: Activity, now: u64) {
         let earlier = self.word.load(Ordering::Relaxed);
         let was_busy = Activity::from_code(earlier as u8).is_some_and(Activity::is_busy);
-        let now = clock::now();
         let epoch = (earlier >> 8).wrapping_add(1);
-        let silent_ns = now.saturating_sub(self.since_ns.load(Ordering::Relaxed));
-        if was_busy && silent_ns >= self.control.interval_ns.load(Ordering::Relaxed) {
-            self.silent_end_ns.store(now, Ordering::Relaxed);
-            self.silent_epoch.store(epoch, Ordering::Release);
-        }
+        let (last, next) = (self.turn(earlier >> 8), self.turn(epoch));
+        let silent_ns = now.saturating_sub(last.since_ns.load(Ordering::Relaxed));
+        let (silent_epoch, silent_end_ns) =
+            if was_busy && silent_ns >= self.control.interval_ns.load(Ordering::Relaxed) {
+                (epoch, now)
+            } else {
+                (last.silent_epoch.load(Ordering::Relaxed), last.silent_end_ns.load(Ordering::Relaxed))
+            };
+        // Released: who sees one of these sees the last word too, and so that the word it began with has passed.
+        next.since_ns.store(now, Ordering::Release);
+        next.silent_epoch.store(silent_epoch, Ordering::Release);
+        next.silent_end_ns.store(silent_end_ns, Ordering::Release);
         if !was_busy && silent_ns >= REAL_WAIT_NS {
             self.waited_ns.store(now, Ordering::Relaxed);
         }
-        self.since_ns.store(now, Ordering::Relaxed);
         self.word.store(epoch << 8 | activity as u64, Ordering::Release);
         // An exchange, not a load: either it sees the watcher's mark, or the watcher, whose mark is an exchange as well,
         // sees the word stored above.
@@ -76,7 +93,7 @@ impl BeaconShared {
 
 /// The loop's side of a monitor: tells where the loop is. It stays on the loop's thread.
 ///
-/// A transition costs a clock read and two stores, and an exchange when it leaves the wait; no system call unless the
+/// A transition costs a clock read and four stores, and an exchange when it leaves the wait; no system call unless the
 /// watcher sleeps.
 #[derive(Debug)]
 pub struct Beacon {
@@ -104,7 +121,7 @@ impl Beacon {
         match activity {
             Activity::Entry => self.enter(),
             Activity::Exit => self.exit(),
-            activity => self.shared.store(activity),
+            activity => self.store(activity),
         }
     }
 
@@ -114,15 +131,19 @@ impl Beacon {
             outer.set(self.shared.word.load(Ordering::Relaxed) as u8);
         }
         self.set_depth(depth + 1);
-        self.shared.store(Activity::Entry);
+        self.store(Activity::Entry);
     }
 
     fn exit(&self) {
         // An Exit without its Entry: the beacon was made inside that run.
-        let Some(depth) = self.depth.get().checked_sub(1) else { return self.shared.store(Activity::Exit) };
+        let Some(depth) = self.depth.get().checked_sub(1) else { return self.store(Activity::Exit) };
         self.set_depth(depth);
         let outer = self.outer.get(depth).map_or(Activity::AfterWaiting as u8, Cell::get);
-        self.shared.store(Activity::from_code(outer).unwrap_or(Activity::Exit));
+        self.store(Activity::from_code(outer).unwrap_or(Activity::Exit));
+    }
+
+    fn store(&self, activity: Activity) {
+        self.shared.store(activity, clock::now());
     }
 }
 
@@ -136,7 +157,7 @@ impl Beacon {
 impl Drop for Beacon {
     /// A loop whose beacon is gone is not busy.
     fn drop(&mut self) {
-        self.shared.store(Activity::Exit);
+        self.store(Activity::Exit);
     }
 }
 
@@ -144,9 +165,10 @@ impl Source for Arc<BeaconShared> {
     fn read(&mut self, now_ns: u64) -> Watched {
         loop {
             let word = self.word.load(Ordering::Acquire);
-            let since_ns = self.since_ns.load(Ordering::Acquire);
-            let silent_epoch = self.silent_epoch.load(Ordering::Acquire);
-            let silent_end_ns = self.silent_end_ns.load(Ordering::Acquire);
+            let turn = self.turn(word >> 8);
+            let since_ns = turn.since_ns.load(Ordering::Acquire);
+            let silent_epoch = turn.silent_epoch.load(Ordering::Acquire);
+            let silent_end_ns = turn.silent_end_ns.load(Ordering::Acquire);
             if self.word.load(Ordering::Acquire) == word {
                 let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
                 let silence = silent_epoch.checked_sub(1).map(|epoch| (epoch, silent_end_ns));
@@ -186,6 +208,9 @@ impl Source for Arc<BeaconShared> {
         Strategy::RunLoop
     }
 }
+
+#[cfg(all(test, loom))]
+mod races;
 
 #[cfg(test)]
 mod tests {

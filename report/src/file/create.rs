@@ -10,6 +10,9 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+/// Whoever else could cut the file off would end the program that has it mapped.
+pub(super) const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
 /// Makes the file at `path`, locked. None if there is one already.
 pub(super) fn create(path: &Path, size: Size) -> Result<Option<OwnedFd>, FileError> {
     let bytes = size.file_bytes();
@@ -83,9 +86,11 @@ impl Temporary {
         hidden.push(format!(".{}", uuid::Uuid::new_v4().simple()));
         let temporary = path.with_file_name(hidden);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = system::create_new(&temporary, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(FileError::system(path, "create"))?;
-        Ok(Self { file, path: temporary })
+        let file = system::create_new(&temporary, flags, MODE).map_err(FileError::system(path, "create"))?;
+        let made = Self { file, path: temporary };
+        // Whatever the umask has taken away: the next start must be able to read it.
+        rustix::fs::fchmod(&made.file, MODE).map_err(FileError::system(path, "create"))?;
+        Ok(made)
     }
 
     /// Gives the file its name, unless that is taken.

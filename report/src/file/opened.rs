@@ -1,6 +1,6 @@
 //! A file that is open for writing records.
 
-use super::create::{create, write_all};
+use super::create::{MODE, create, write_all};
 use super::{FileError, system};
 use crate::layout::{
     COUNTERS, Counters, FIRST_SLOT, MAX_FILE_BYTES, MAX_SLOTS, MAX_STRIDE, MIN_SLOTS, PAGE, PAYLOAD,
@@ -225,6 +225,9 @@ fn open_existing(path: &Path) -> Result<Option<(OwnedFd, Geometry)>, FileError> 
     }
     let geometry = read_geometry(path, &file, status.st_size as u64)?;
     lock(&file, path)?;
+    if Mode::from_raw_mode(status.st_mode) != MODE {
+        rustix::fs::fchmod(&file, MODE).map_err(FileError::system(path, "protect"))?;
+    }
     fill_holes(&file, path, &status)?;
     Ok(Some((file, geometry)))
 }

@@ -11,10 +11,15 @@
 //! freeze always finds a place, and what was lost for it is counted. What becomes known of a freeze after that stands in the
 //! record's tail, behind the payload: written anew each time, to one of two places in turn.
 
+mod error;
+mod memory;
 mod owner;
 mod slot;
+mod store;
 
+pub use error::RingError;
 pub use owner::Owner;
 #[cfg(feature = "std")]
 pub(crate) use slot::checked_count;
-pub use slot::{Behind, Live, Ring, RingError, Slot};
+pub use slot::{Live, Ring, Slot};
+pub use store::Behind;

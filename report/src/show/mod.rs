@@ -12,6 +12,7 @@ mod symbols;
 mod text;
 
 pub use apple::write_apple;
+pub use clean::Clean;
 pub use json::to_json;
 pub use list::{duration, list_line};
 pub use symbols::{Function, FunctionIndex, Placement, Symbols};
