@@ -52,6 +52,8 @@ mod episode;
 mod facts;
 mod files;
 mod freeze;
+#[cfg(feature = "glib")]
+mod glib;
 mod hooks;
 pub mod leaks;
 mod monitor;
@@ -73,6 +75,8 @@ pub use detect::{Detector, Next, Reading, Step, Threshold, Verdict};
 pub use episode::SeverityLimits;
 pub use freeze::{Candidate, Freeze, Phase};
 pub use freezeframe_report::encode::{AppState, Cause, Kind, Severity};
+#[cfg(feature = "glib")]
+pub use glib::MainContext;
 pub use hooks::Values;
 pub use monitor::{Expectation, Monitor, Pause, Statistics};
 pub use recover::recover;

@@ -9,7 +9,7 @@ use freezeframe_unwind::threads::ThreadId;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Who asks the kernel for events and gets some at once has not waited.
 const REAL_WAIT_NS: u64 = 20_000;
@@ -33,7 +33,7 @@ pub(crate) struct BeaconShared {
     /// The watcher sleeps without a deadline until the loop leaves its wait.
     parked: AtomicBool,
     control: Arc<Control>,
-    thread: ThreadId,
+    thread: AtomicI32,
 }
 
 impl BeaconShared {
@@ -47,11 +47,12 @@ impl BeaconShared {
             depth: AtomicU32::new(0),
             parked: AtomicBool::new(false),
             control,
-            thread,
+            thread: AtomicI32::new(thread.0),
         }
     }
 
-    fn store(&self, activity: Activity) {
+    /// What the loop is about to do. Called by whoever runs it.
+    pub(crate) fn store(&self, activity: Activity) {
         let earlier = self.word.load(Ordering::Relaxed);
         let was_busy = Activity::from_code(earlier as u8).is_some_and(Activity::is_busy);
         let now = clock::now();
@@ -71,6 +72,17 @@ impl BeaconShared {
         if !was_busy && activity.is_busy() && self.parked.swap(false, Ordering::AcqRel) {
             self.control.wake.post();
         }
+    }
+
+    /// Another thread runs the loop now.
+    #[cfg(feature = "glib")]
+    pub(crate) fn set_thread(&self, thread: ThreadId) {
+        self.thread.store(thread.0, Ordering::Relaxed);
+    }
+
+    /// How many runs are nested in each other.
+    pub(crate) fn set_depth(&self, depth: u32) {
+        self.depth.store(depth, Ordering::Relaxed);
     }
 }
 
@@ -129,7 +141,7 @@ impl Beacon {
 impl Beacon {
     fn set_depth(&self, depth: usize) {
         self.depth.set(depth);
-        self.shared.depth.store(depth as u32, Ordering::Relaxed);
+        self.shared.set_depth(depth as u32);
     }
 }
 
@@ -179,7 +191,7 @@ impl Source for Arc<BeaconShared> {
     }
 
     fn thread(&self) -> ThreadId {
-        self.thread
+        ThreadId(self.thread.load(Ordering::Relaxed))
     }
 
     fn strategy(&self) -> Strategy {
