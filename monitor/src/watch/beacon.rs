@@ -1,5 +1,6 @@
 //! The run-loop strategy: the loop stores where it is.
 
+use super::parks::Turns;
 use super::source::{Control, Source, Watched};
 use crate::activity::Activity;
 use crate::clock;
@@ -32,6 +33,8 @@ pub(crate) struct BeaconShared {
     depth: AtomicU32,
     /// The watcher sleeps without a deadline until the loop leaves its wait.
     parked: AtomicBool,
+    /// For a loop that tells of its waits only.
+    pub(super) turns: Turns,
     control: Arc<Control>,
     thread: AtomicI32,
 }
@@ -46,6 +49,7 @@ impl BeaconShared {
             waited_ns: AtomicU64::new(clock::now()),
             depth: AtomicU32::new(0),
             parked: AtomicBool::new(false),
+            turns: Turns::default(),
             control,
             thread: AtomicI32::new(thread.0),
         }
@@ -92,7 +96,7 @@ impl BeaconShared {
 /// watcher sleeps.
 #[derive(Debug)]
 pub struct Beacon {
-    shared: Arc<BeaconShared>,
+    pub(super) shared: Arc<BeaconShared>,
     /// The activities of the runs around the innermost one, outermost first.
     outer: [Cell<u8>; Beacon::MAX_DEPTH],
     depth: Cell<usize>,
@@ -148,6 +152,7 @@ impl Beacon {
 impl Drop for Beacon {
     /// A loop whose beacon is gone is not busy.
     fn drop(&mut self) {
+        self.shared.turns.stop_asking();
         self.shared.store(Activity::Exit);
     }
 }
@@ -161,6 +166,9 @@ impl Source for Arc<BeaconShared> {
             let silent_end_ns = self.silent_end_ns.load(Ordering::Acquire);
             if self.word.load(Ordering::Acquire) == word {
                 let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
+                if busy {
+                    Turns::ask(self);
+                }
                 let silence = silent_epoch.checked_sub(1).map(|epoch| (epoch, silent_end_ns));
                 let reading = Reading { epoch: (word >> 8, 0), busy, since_ns, silence };
                 let waits = !busy && now_ns.saturating_sub(since_ns) >= REAL_WAIT_NS;
