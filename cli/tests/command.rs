@@ -63,14 +63,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A demo that is right to miss a freeze, since the machine stood still in it, gets another try.
+/// A demo whose freezes are not those that it has provoked, since the machine stood still, gets another try.
 fn demo(report: &Path, strategy: &str, cause: &str) -> Output {
     let before = std::fs::read(report).ok();
     let path = report.to_str().unwrap();
     for _ in 0..4 {
         let output =
             run(&["demo", "--rows", "20", "--strategy", strategy, "--cause", cause, "--report", path]);
-        if output.status.success() || !text(&output.stderr).contains("stood still") {
+        if output.status.success() || !text(&output.stderr).contains("were provoked, but") {
             return output;
         }
         println!("tried again: {}", text(&output.stderr));
@@ -139,7 +139,11 @@ fn shows_the_provoked_freezes(strategy: &str, cause: &str, function: &str) {
         };
         // An emulator does not tell of the system call that a thread waits in.
         if option_env_runner().is_none() {
-            assert_eq!(record["episode"]["cause"], expected, "{}", record["episode"]);
+            let (episode, number) =
+                (&record["episode"], |name: &str| record["episode"][name].as_u64().unwrap());
+            // On a machine so loaded that it got no processor to compute with, that is the truth.
+            let starved = episode["cause"] == "starved" && number("cpu_ns") * 20 < number("window_ns");
+            assert!(episode["cause"] == expected || cause == "compute" && starved, "{episode}");
         }
         assert!(!record["episode"]["evidence"].as_array().unwrap().is_empty());
         let heaviest = record["samples"]["stacks"][0]["frames"].as_array().unwrap();

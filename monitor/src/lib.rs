@@ -1,5 +1,5 @@
 //! Notices that a run loop has stopped turning, takes the stacks while the freeze is still going on, and leaves a report
-//! in a memory-mapped file that survives a kill.
+//! in a file that survives a kill.
 //!
 //! ```text
 //! the loop's thread ──transition──▶ Beacon ◀──reads── watcher ──reading──▶ Detector ──verdict──▶ Recorder ─▶ file
@@ -83,6 +83,7 @@ mod registry;
 mod sampler;
 mod samples;
 mod semaphore;
+mod stacks;
 mod track;
 mod watch;
 

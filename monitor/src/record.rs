@@ -60,7 +60,7 @@ pub(crate) struct Recorder {
     component: Arc<str>,
     settings: Settings,
     facts: Facts,
-    /// A store into a mapped file can wait for the file system: records are made here first.
+    /// Records are made here first: writing to a file can wait for the file system.
     staging: Vec<u8>,
     tail: Vec<u8>,
     file: Option<Arc<ReportFile>>,

@@ -164,3 +164,35 @@ fn what_the_program_told_is_read_back_in_its_order() {
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("Told:                mode = dark\n") && !text.contains('\u{1b}'), "{text}");
 }
+
+#[test]
+fn a_tail_that_would_unfold_to_more_than_a_reader_can_hold_is_refused() {
+    use freezeframe_report::encode::{Cause, Episode, NO_NODE, Node, Sample, Samples, Severity, encode_tail};
+    let (captured, folder) = (capture(), Folder::new());
+    let path = folder.path("r");
+    let file = ReportFile::open(&path, Size { slots: 3, stride: 4 << 20 }, owner()).unwrap();
+    let parent = |n: u16| n.checked_sub(1).unwrap_or(NO_NODE);
+    let nodes: Vec<_> =
+        (0..30_000).map(|n| Node { address: 1, parent: parent(n), origin: 2, trust: 3 }).collect();
+    let sample =
+        Sample { at_ns: 1, weight_ns: 1, cpu_ns: 0, node: 29_999, stack: 0, state: 1, system_call: u32::MAX };
+    let samples: Vec<_> = (0..4000).map(|stack| Sample { stack, ..sample }).collect();
+    let episode = Episode {
+        severity: Severity::Freeze,
+        cause: Cause::Unknown,
+        labels: 0,
+        depth: 0,
+        cpu_ns: 0,
+        window_ns: 0,
+        expected: "",
+        evidence: &[],
+    };
+    let mut bytes = vec![0; 1 << 20];
+    let all = Samples { samples: &samples, nodes: &nodes, moved: 0, left_out: 0 };
+    let length = encode_tail(&mut bytes, &episode, &all);
+    let mut slot = file.ring().write(&record(&captured, 1, 40_000)).unwrap();
+    assert!(file.ring().store_tail(&mut slot, &bytes[..length]));
+    file.ring().update(&mut slot, Live::new(5, Outcome::Recovered));
+    let record = only(&path);
+    assert!(!record.complete && record.samples.is_none() && record.episode.is_some(), "{:?}", record.faults);
+}

@@ -51,6 +51,9 @@ pub(crate) struct Seen<'a> {
     pub(crate) window_ns: u64,
     /// CPU time in it.
     pub(crate) cpu_ns: u64,
+    /// CPU time since the first look of this silence, in percent of that time: whoever computes a little all the time
+    /// computes, however little a single look shows.
+    pub(crate) overall_percent: u64,
     /// Time in it that the thread waited for a processor; none if the system does not tell.
     pub(crate) run_queue_ns: Option<u64>,
     /// Ticks of the watcher in this silence that came too late.
@@ -69,7 +72,7 @@ pub(crate) struct Seen<'a> {
 pub(crate) const EVIDENCE: usize = 6;
 
 /// A cause and what it is concluded from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) cause: Cause,
     evidence: [Evidence<'static>; EVIDENCE],
@@ -118,7 +121,7 @@ pub(crate) fn classify(seen: &Seen<'_>) -> Finding {
     if seen.loop_waits {
         return with_share(Finding::new(Cause::Idle).with(EvidenceKind::State, seen.state as u64, 0, ""));
     }
-    if cpu >= 50 || cpu >= 10 && cpu + queue >= 60 {
+    if cpu >= 50 || seen.overall_percent.max(cpu) >= 5 && cpu + queue >= 60 {
         return with_queue(with_share(Finding::new(Cause::CpuBound)));
     }
     // The first look: nothing is known of the time before.

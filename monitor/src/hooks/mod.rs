@@ -99,6 +99,8 @@ impl Hooks {
             let _ = send.send(current());
             serve(&shared, &component, closures);
         })?;
+        // Where locks are made when they are first used, this one is now: not in the middle of a freeze.
+        drop(hooks.shared.answered.wait_timeout(hooks.shared.lock(), Duration::ZERO));
         hooks.id = known.recv().ok();
         hooks.thread = Some(thread);
         Ok(hooks)
@@ -152,11 +154,19 @@ impl Hooks {
 
     /// Waits until everything was told, however long the closures take.
     pub(crate) fn finish(mut self) {
-        self.shared.lock().closed = true;
-        self.shared.asked.notify_one();
-        if let Some(thread) = self.thread.take() {
+        let thread = self.thread.take();
+        drop(self);
+        if let Some(thread) = thread {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Hooks {
+    /// The thread ends when it has told everything; nobody waits for that here.
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.asked.notify_one();
     }
 }
 

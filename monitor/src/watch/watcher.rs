@@ -27,9 +27,13 @@ pub(crate) struct Watcher<S> {
 }
 
 impl<S: Source> Watcher<S> {
+    /// Gets ready, on the thread that is to watch.
+    pub(crate) fn begin(&mut self) {
+        self.recorder.begin();
+    }
+
     /// Watches until it is told to stop. What goes on then is closed with an unknown end.
     pub(crate) fn run(mut self) {
-        self.recorder.begin();
         let control = self.control.clone();
         let mut detector = Detector::new(self.threshold());
         loop {

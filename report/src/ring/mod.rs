@@ -1,4 +1,4 @@
-//! The ring of slots in mapped memory: `no_std`, no allocation, signal-safe.
+//! The ring of slots: `no_std`, no allocation, signal-safe.
 //!
 //! ```text
 //! superblock │ superblock │ slot 0: crash │ slot 1: reserve │ slot 2 │ slot 3 │ …
@@ -17,4 +17,4 @@ mod slot;
 pub use owner::Owner;
 #[cfg(feature = "std")]
 pub(crate) use slot::checked_count;
-pub use slot::{Live, Ring, RingError, Slot};
+pub use slot::{Behind, Live, Ring, RingError, Slot};

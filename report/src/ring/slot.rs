@@ -16,6 +16,9 @@ pub enum RingError {
     Full,
     /// The record has more bytes than a slot.
     TooLarge,
+    /// The file did not take it: cut off on a full disk, say. What it has taken is read as the record of a writer that
+    /// has died.
+    NotTaken,
 }
 
 impl core::fmt::Display for RingError {
@@ -23,19 +26,31 @@ impl core::fmt::Display for RingError {
         f.write_str(match self {
             Self::Full => "every slot of the report file holds an unread record",
             Self::TooLarge => "the record is larger than a slot of the report file",
+            Self::NotTaken => "the report file did not take the record: is the disk full?",
         })
     }
 }
 
 impl core::error::Error for RingError {}
 
-/// The slots of a mapped file, for one writing process.
+/// The file behind a ring. Every change of the ring is written to it in the order of the protocol, by the kernel: a store
+/// into the pages of a file that somebody cuts off would end the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Behind {
+    /// The file's descriptor.
+    pub descriptor: i32,
+    /// Writes all of the bytes to the descriptor's file, at that offset; whether it could. Signal-safe.
+    pub write: fn(i32, u64, &[u8]) -> bool,
+}
+
+/// The slots of a file, for one writing process.
 #[derive(Debug)]
 pub struct Ring {
     base: NonNull<u8>,
     slots: usize,
     stride: usize,
     owner: Owner,
+    behind: Option<Behind>,
 }
 
 // SAFETY: all shared words are atomics; a slot's other bytes belong to who claimed it by CAS.
@@ -100,7 +115,25 @@ impl Ring {
     /// while this value lives; `stride` is a multiple of a page. Other threads and processes touch it only through this
     /// type, or read it.
     pub const unsafe fn new(base: NonNull<u8>, slots: usize, stride: usize, owner: Owner) -> Self {
-        Self { base, slots, stride, owner }
+        Self { base, slots, stride, owner, behind: None }
+    }
+
+    /// The same ring in a file. The memory is this process's own then, not the file's. It holds what the file holds in front
+    /// of the slots and of their payloads; the payloads are in the file alone.
+    pub const fn in_file(self, behind: Behind) -> Self {
+        Self { behind: Some(behind), ..self }
+    }
+
+    /// Another handle of the same ring.
+    #[cfg(feature = "std")]
+    pub(crate) const fn again(&self) -> Self {
+        Self { ..*self }
+    }
+
+    /// The descriptor of the file behind it.
+    #[cfg(feature = "std")]
+    pub(crate) fn descriptor(&self) -> Option<i32> {
+        self.behind.map(|file| file.descriptor)
     }
 
     /// How many bytes a record can have.
@@ -120,28 +153,29 @@ impl Ring {
             Some(u64::from(count) | u64::from(!count) << 32)
         };
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        self.pass_on_counter(offset_of!(Counters, dropped));
     }
 
     /// Writes a record as [`encode`](crate::encode::encode) made it, and commits it. The slot that is returned takes
     /// the updates of its live cells.
     ///
     /// # Errors
-    /// There is no free slot, or it is too small.
+    /// There is no free slot, it is too small, or the file does not take the record.
     ///
     /// # Signal safety
-    /// Safe. A store into a mapped file can wait for the file system: not while a thread is held.
+    /// Safe. Writing to a file can wait for the file system: not while a thread is held.
     pub fn write(&self, record: &[u8]) -> Result<Slot, RingError> {
         if record.len() > self.record_bytes() {
             return Err(RingError::TooLarge);
         }
-        Ok(self.fill(self.claim()?, record))
+        self.fill(self.claim()?, record)
     }
 
     /// Writes a crash's record like [`write`](Self::write), into the slot that is kept for one; if that holds an unread
     /// record, into another.
     ///
     /// # Errors
-    /// There is no free slot, or it is too small.
+    /// There is no free slot, it is too small, or the file does not take the record.
     ///
     /// # Signal safety
     /// Safe, as [`write`](Self::write).
@@ -153,23 +187,38 @@ impl Ring {
             None => self.claim_from(CRASH_SLOT, SlotState::Consumed),
             claimed => claimed,
         };
-        let slot = slot.map_or_else(|| self.claim(), |index| Ok(self.begin(index)))?;
-        Ok(self.fill(slot, record))
+        let slot = slot.map_or_else(|| self.claim(), |index| self.begin(index))?;
+        self.fill(slot, record)
     }
 
-    fn fill(&self, mut slot: Slot, record: &[u8]) -> Slot {
+    fn fill(&self, mut slot: Slot, record: &[u8]) -> Result<Slot, RingError> {
         let mut rest = record;
         let mut copied = 0usize;
         while let Some((section, after)) = first_section(rest) {
-            self.store(&slot, PAYLOAD.saturating_add(copied), section);
-            copied = copied.saturating_add(section.len());
-            let valid = self.slot_word(slot.index, offset_of!(SlotHeader, valid_bytes));
-            valid.store(copied as u32, Ordering::Release);
+            let mut taken = self.store(&slot, PAYLOAD.saturating_add(copied), section);
+            if taken {
+                copied = copied.saturating_add(section.len());
+                taken = self.set_slot_word(slot.index, offset_of!(SlotHeader, valid_bytes), copied as u32);
+            }
+            if !taken {
+                return self.give_up(slot.index);
+            }
             rest = after;
         }
-        self.commit(&slot, record.get(..copied).unwrap_or(&[]));
-        slot.end = PAYLOAD.saturating_add(copied);
-        slot
+        if self.commit(&slot, record.get(..copied).unwrap_or(&[])) {
+            slot.end = PAYLOAD.saturating_add(copied);
+            Ok(slot)
+        } else {
+            self.give_up(slot.index)
+        }
+    }
+
+    /// Leaves a slot whose record the file did not take. If a part of that can be read, it stays.
+    fn give_up(&self, index: usize) -> Result<Slot, RingError> {
+        if self.slot_word(index, offset_of!(SlotHeader, valid_bytes)).load(Ordering::Relaxed) == 0 {
+            self.set_slot_word(index, offset_of!(SlotHeader, state), SlotState::Consumed as u32);
+        }
+        Err(RingError::NotTaken)
     }
 
     /// Notes how a record's freeze goes on.
@@ -207,7 +256,7 @@ impl Ring {
 
     /// Stores what is known by now of a record's freeze: sections, as [`encode_tail`](crate::encode::encode_tail) makes them.
     /// They are the record's with the next [`update`](Self::update); until then those stored before are. False if there is no
-    /// room for so many.
+    /// room for so many, or the file does not take them.
     ///
     /// # Signal safety
     /// Safe, as [`write`](Self::write).
@@ -220,7 +269,9 @@ impl Ring {
         let second = self.stride.saturating_sub(room);
         let first = second.saturating_sub(room);
         let at = if slot.named as usize == first { second } else { first };
-        self.store(slot, at, sections);
+        if !self.store(slot, at, sections) {
+            return false;
+        }
         let (at, bytes) = (at as u32, sections.len() as u32);
         slot.tail = Tail { at, bytes, crc: layout::crc(&[sections]) };
         true
@@ -231,25 +282,26 @@ impl Ring {
         if index >= self.slots || self.sequence_of(index) != sequence {
             return false;
         }
-        let state = self.slot_word(index, offset_of!(SlotHeader, state));
         self.hide_payload(index);
-        [SlotState::Committed, SlotState::Writing].into_iter().any(|from| {
-            let swap = state.compare_exchange(
-                from as u32,
-                SlotState::Consumed as u32,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-            swap.is_ok()
-        })
+        let from = [SlotState::Committed, SlotState::Writing];
+        from.into_iter().any(|from| self.exchange_state(index, from, SlotState::Consumed))
     }
 
     /// Frees a slot whatever it holds: a record that is too damaged to be told by its number.
     pub fn clear(&self, index: usize) {
         if index < self.slots {
             self.hide_payload(index);
-            self.slot_word(index, offset_of!(SlotHeader, state))
-                .store(SlotState::Consumed as u32, Ordering::Release);
+            self.set_slot_word(index, offset_of!(SlotHeader, state), SlotState::Consumed as u32);
+        }
+    }
+
+    /// Frees the slots whose writer has died before anything of its record could be read: nobody else would. Only while
+    /// no other writer can have claimed one.
+    pub fn reclaim(&self) {
+        for index in 0..self.slots {
+            if self.slot_word(index, offset_of!(SlotHeader, valid_bytes)).load(Ordering::Acquire) == 0 {
+                self.exchange_state(index, SlotState::Writing, SlotState::Consumed);
+            }
         }
     }
 
@@ -266,29 +318,47 @@ impl Ring {
             self.count_dropped();
             taken
         });
-        Ok(self.begin(found.ok_or(RingError::Full)?))
+        self.begin(found.ok_or(RingError::Full)?)
     }
 
     /// Claims a slot if it is in that state.
     fn claim_from(&self, index: usize, from: SlotState) -> Option<usize> {
-        let state = self.slot_word(index, offset_of!(SlotHeader, state));
-        let to = SlotState::Writing as u32;
         if from == SlotState::Committed {
+            // What a dead writer has left of a record is not committed, and stays.
+            let state = self.slot_word(index, offset_of!(SlotHeader, state));
+            if state.load(Ordering::Relaxed) != from as u32 {
+                return None;
+            }
             self.hide_payload(index);
         }
-        state.compare_exchange(from as u32, to, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(index)
+        self.exchange_state(index, from, SlotState::Writing).then_some(index)
+    }
+
+    /// Changes a slot's state if it is the one that is expected.
+    fn exchange_state(&self, index: usize, from: SlotState, to: SlotState) -> bool {
+        let field = offset_of!(SlotHeader, state);
+        let word = self.slot_word(index, field);
+        let swapped =
+            word.compare_exchange(from as u32, to as u32, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if swapped {
+            self.pass_on(self.slot_at(index).saturating_add(field), &(to as u32).to_le_bytes());
+        }
+        swapped
     }
 
     /// Begins the next record in a slot that was claimed.
-    fn begin(&self, index: usize) -> Slot {
+    fn begin(&self, index: usize) -> Result<Slot, RingError> {
         let counter = self.counter(offset_of!(Counters, sequence));
         let sequence = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        self.pass_on_counter(offset_of!(Counters, sequence));
         let slot = Slot { index, sequence, updates: 0, end: PAYLOAD, tail: Tail::default(), named: 0 };
 
-        self.store_header(&slot, self.header(&slot));
+        let mut taken = self.store_header(&slot, self.header(&slot));
         // The old record's cells must not speak for the new one.
-        LIVE_CELLS.into_iter().for_each(|cell| self.store(&slot, cell, &[0; size_of::<LiveCell>()]));
-        slot
+        for cell in LIVE_CELLS {
+            taken &= self.store(&slot, cell, &[0; size_of::<LiveCell>()]);
+        }
+        if taken { Ok(slot) } else { self.give_up(index) }
     }
 
     /// A slot's header before the commit, without its checksum.
@@ -301,25 +371,24 @@ impl Ring {
         header
     }
 
-    fn commit(&self, slot: &Slot, payload: &[u8]) {
+    fn commit(&self, slot: &Slot, payload: &[u8]) -> bool {
         let mut header = self.header(slot);
         put(&mut header, offset_of!(SlotHeader, payload_bytes), &(payload.len() as u32).to_le_bytes());
         put(&mut header, offset_of!(SlotHeader, payload_crc), &layout::crc(&[payload]).to_le_bytes());
-        self.store_header(slot, header);
-        let state = self.slot_word(slot.index, offset_of!(SlotHeader, state));
-        state.store(SlotState::Committed as u32, Ordering::Release);
+        self.store_header(slot, header)
+            && self.set_slot_word(slot.index, offset_of!(SlotHeader, state), SlotState::Committed as u32)
     }
 
     /// The sealed part: the state and the count of valid bytes change by themselves.
-    fn store_header(&self, slot: &Slot, mut header: [u8; size_of::<SlotHeader>()]) {
+    fn store_header(&self, slot: &Slot, mut header: [u8; size_of::<SlotHeader>()]) -> bool {
         seal(&mut header, SEALED);
-        self.store(slot, SEALED, header.get(SEALED..).unwrap_or(&[]));
+        self.store(slot, SEALED, header.get(SEALED..).unwrap_or(&[]))
     }
 
     /// Before a slot becomes free to claim: a writer that dies right after its claim must not leave the old payload
     /// behind as the valid part of a new one. A committed record is read by its length, so it stays readable.
     fn hide_payload(&self, index: usize) {
-        self.slot_word(index, offset_of!(SlotHeader, valid_bytes)).store(0, Ordering::Release);
+        self.set_slot_word(index, offset_of!(SlotHeader, valid_bytes), 0);
     }
 
     fn sequence_of(&self, index: usize) -> u64 {
@@ -348,23 +417,53 @@ impl Ring {
         unsafe { self.base.add(COUNTERS).add(field).cast().as_ref() }
     }
 
-    /// A word of a slot's first page. `index` is below the number of slots and `offset` below a page.
-    fn slot_word(&self, index: usize, offset: usize) -> &AtomicU32 {
-        let at =
-            FIRST_SLOT.saturating_add(index.min(self.slots.saturating_sub(1)).saturating_mul(self.stride));
-        let offset = offset.min(PAYLOAD) & !3;
-        // SAFETY: `at` is the start of a slot, which has at least a page; `new`'s caller vouches for the mapping.
-        unsafe { self.base.add(at).add(offset).cast().as_ref() }
+    /// Where a slot begins, in the memory as in the file.
+    fn slot_at(&self, index: usize) -> usize {
+        FIRST_SLOT.saturating_add(index.min(self.slots.saturating_sub(1)).saturating_mul(self.stride))
     }
 
-    /// Copies bytes into a claimed slot; what would reach beyond it is not copied.
-    fn store(&self, slot: &Slot, offset: usize, bytes: &[u8]) {
+    /// A word of a slot's first page. `index` is below the number of slots and `offset` below a page.
+    fn slot_word(&self, index: usize, offset: usize) -> &AtomicU32 {
+        let offset = offset.min(PAYLOAD) & !3;
+        // SAFETY: this is the start of a slot, which has at least a page; `new`'s caller vouches for the memory.
+        unsafe { self.base.add(self.slot_at(index)).add(offset).cast().as_ref() }
+    }
+
+    /// Sets such a word; whether the file has taken it.
+    fn set_slot_word(&self, index: usize, offset: usize, value: u32) -> bool {
+        self.slot_word(index, offset).store(value, Ordering::Release);
+        self.pass_on(self.slot_at(index).saturating_add(offset), &value.to_le_bytes())
+    }
+
+    /// Copies bytes into a claimed slot; whether they are in the file. What would reach beyond the slot is not copied.
+    fn store(&self, slot: &Slot, offset: usize, bytes: &[u8]) -> bool {
         if offset.saturating_add(bytes.len()) > self.stride || slot.index >= self.slots {
-            return;
+            return false;
         }
-        let at = FIRST_SLOT.saturating_add(slot.index.saturating_mul(self.stride)).saturating_add(offset);
-        // SAFETY: inside the slot, as checked; the slot is this writer's, and `bytes` is no part of the mapping.
-        unsafe { self.base.add(at).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        let at = self.slot_at(slot.index).saturating_add(offset);
+        if self.behind.is_none() || offset < PAYLOAD {
+            // SAFETY: inside the slot, as checked; the slot is this writer's, and `bytes` is no part of the memory.
+            unsafe { self.base.add(at).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+        self.pass_on(at, bytes)
+    }
+
+    /// Writes what was changed in memory to the file, if there is one.
+    fn pass_on(&self, at: usize, bytes: &[u8]) -> bool {
+        self.behind.is_none_or(|file| (file.write)(file.descriptor, at as u64, bytes))
+    }
+
+    /// The same for a counter, which several threads may change at a time: the last to write it writes the latest number.
+    fn pass_on_counter(&self, field: usize) {
+        const ROUNDS: usize = 64;
+        let counter = self.counter(field);
+        for _ in 0..ROUNDS {
+            let value = counter.load(Ordering::Acquire);
+            self.pass_on(COUNTERS.saturating_add(field), &value.to_le_bytes());
+            if counter.load(Ordering::Acquire) == value {
+                return;
+            }
+        }
     }
 }
 
@@ -384,7 +483,7 @@ fn first_section(record: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(room) = at.checked_add(bytes.len()).and_then(|end| out.get_mut(at..end)) {
+    if let Some(room) = out.get_mut(at..).and_then(|room| room.get_mut(..bytes.len())) {
         room.copy_from_slice(bytes);
     }
 }

@@ -7,6 +7,7 @@ const QUIET: Seen<'static> = Seen {
     architecture: Architecture::X86_64,
     window_ns: 50_000_000,
     cpu_ns: 10_000,
+    overall_percent: 0,
     run_queue_ns: Some(0),
     late_ticks: 0,
     state: RunState::Sleeping,
@@ -42,6 +43,9 @@ fn a_thread_on_a_processor_computes_also_where_it_has_to_share_it() {
     assert_eq!(cause(Seen { cpu_ns: 49_000_000, ..running }), Cause::CpuBound);
     assert_eq!(cause(Seen { cpu_ns: 8_000_000, run_queue_ns: Some(40_000_000), ..running }), Cause::CpuBound);
     assert_eq!(cause(Seen { cpu_ns: 15_000_000, run_queue_ns: None, ..running }), Cause::CpuBound);
+    let little = Seen { cpu_ns: 100_000, run_queue_ns: Some(49_000_000), ..running };
+    assert_eq!(cause(Seen { overall_percent: 8, ..little }), Cause::CpuBound, "in this look it had bad luck");
+    assert_eq!(cause(Seen { overall_percent: 2, ..little }), Cause::Starved);
     let finding = classify(&Seen { cpu_ns: 49_000_000, ..running });
     let evidence = finding.evidence();
     assert_eq!(

@@ -4,7 +4,7 @@ use super::ptrace::{self, Registration};
 use super::signal::{self, Handler};
 use crate::suspend::{Patience, Release, SuspendError, exempt};
 use crate::sys;
-use crate::threads::{ThreadId, blocks_signal};
+use crate::threads::{self, ThreadId, blocks_signal};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -75,6 +75,7 @@ pub(crate) fn install(signal: i32, registration: Registration) -> Result<Suspend
         signal::install(signal)?;
         // Without its stack there is no helper; threads can be stopped one by one all the same.
         let _ = ptrace::prepare(registration);
+        threads::reserve();
     }
     // SAFETY: as in `shared`.
     let shared = unsafe { &*SHARED.load(Ordering::Acquire) };
@@ -99,8 +100,8 @@ impl Suspender {
         let me = sys::gettid();
         let owner = &self.shared.owner;
         if let Err(other) = owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
-            let ended = sys::tgkill(sys::getpid(), other, 0) == Err(sys::Errno(libc::ESRCH));
-            if !ended || owner.compare_exchange(other, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            let lives = threads::is_alive(ThreadId(other));
+            if lives || owner.compare_exchange(other, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
                 return Err(SuspendError::Busy);
             }
         }
@@ -226,10 +227,14 @@ impl Session {
     fn why_not(&self, thread: ThreadId) -> SuspendError {
         match blocks_signal(thread, signal::number()) {
             Some(true) => SuspendError::SignalBlocked,
-            Some(false) => SuspendError::NotInTime,
-            None if sys::tgkill(sys::getpid(), thread.0, 0).is_err() => SuspendError::Gone,
-            None => SuspendError::NotInTime,
+            None if !threads::is_alive(thread) => SuspendError::Gone,
+            Some(false) | None => SuspendError::NotInTime,
         }
+    }
+
+    /// Whether a thread blocks the signal that would stop it, as far as the kernel tells.
+    pub(crate) fn is_blocked_by(&self, thread: ThreadId) -> bool {
+        blocks_signal(thread, signal::number()) == Some(true)
     }
 }
 

@@ -1,38 +1,14 @@
-//! The ways of holding one thread by itself.
+//! Stopping one thread by itself.
 
-use crate::memory::ProcessMemory;
+use super::stopped;
 use crate::rule::KnownRegisters;
 use crate::snapshot::Held;
 use crate::snapshot::walks::{Hold, Holder};
-use crate::suspend::linux::Peek;
 use crate::suspend::{Patience, Release, Session, SuspendError, Suspended};
 use crate::threads::ThreadId;
 use freezeframe_arch::Registers;
 
-/// Looking at a thread that waits.
-pub(super) struct Look {
-    pub(super) thread: ThreadId,
-}
-
-impl Holder for Look {
-    type Hold<'a> = Peek;
-
-    fn hold(&mut self) -> Result<Peek, SuspendError> {
-        Peek::begin(self.thread, &mut ProcessMemory::new())
-    }
-}
-
-impl Hold for Peek {
-    fn registers(&self) -> (Registers, KnownRegisters) {
-        Peek::registers(self)
-    }
-
-    fn end(self) -> Result<Held, SuspendError> {
-        if self.still_waits() { Ok(Held::Peek) } else { Err(SuspendError::Changed) }
-    }
-}
-
-/// Stopping a thread by a signal.
+/// Stops a thread, as often as its stack takes.
 pub(super) struct Stop<'s> {
     pub(super) session: &'s mut Session,
     pub(super) thread: ThreadId,
@@ -57,7 +33,7 @@ impl Hold for Suspended<'_> {
 
     fn end(self) -> Result<Held, SuspendError> {
         Ok(match self.release() {
-            Release::Whole { held_ns } => Held::Signal { held_ns },
+            Release::Whole { held_ns } => stopped(held_ns),
             Release::Torn => Held::Torn,
         })
     }

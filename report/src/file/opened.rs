@@ -1,12 +1,16 @@
 //! A file that is open for writing records.
 
-use super::{FileError, create::create, system};
-use crate::layout::{FIRST_SLOT, MAX_FILE_BYTES, MAX_SLOTS, MAX_STRIDE, MIN_SLOTS, PAGE};
-use crate::read::{Geometry, read_geometry};
-use crate::ring::{Owner, Ring};
+use super::create::{create, write_all};
+use super::{FileError, system};
+use crate::layout::{
+    COUNTERS, Counters, FIRST_SLOT, MAX_FILE_BYTES, MAX_SLOTS, MAX_STRIDE, MIN_SLOTS, PAGE, PAYLOAD,
+};
+use crate::read::{Geometry, read_at, read_geometry};
+use crate::ring::{Behind, Owner, Ring};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use rustix::process::{Resource, getrlimit};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
@@ -68,11 +72,18 @@ impl Size {
 /// ```
 #[derive(Debug)]
 pub struct ReportFile {
-    ring: Ring,
+    handle: Handle,
     path: PathBuf,
-    map: memmap2::MmapRaw,
-    /// Holds the lock.
+    /// What the ring keeps in memory.
+    _heads: memmap2::MmapMut,
     file: OwnedFd,
+}
+
+/// What it takes to write to a file, without a reference to the heap.
+#[derive(Debug)]
+pub struct Handle {
+    ring: Ring,
+    bytes: u64,
 }
 
 impl ReportFile {
@@ -92,43 +103,46 @@ impl ReportFile {
                 None => open_existing(path)?.ok_or_else(|| FileError::InUse(path.to_owned()))?,
             },
         };
-        let bytes = geometry.file_bytes();
-        let failed = |error| FileError::System { path: path.to_owned(), action: "map", error };
-        let map = system::map(&file, bytes).map_err(failed)?;
-        let base = NonNull::new(map.as_mut_ptr()).ok_or_else(|| FileError::NotAFile(path.to_owned()))?;
-        // SAFETY: the mapping is page-aligned, has the geometry's size and lives as long as the ring, in `map`; the lock
-        // keeps other writers away.
+        let failed = FileError::system(path, "read");
+        let mut heads = read_heads(&file, geometry).map_err(failed)?;
+        let base = NonNull::new(heads.as_mut_ptr()).ok_or_else(|| FileError::NotAFile(path.to_owned()))?;
+        // SAFETY: the memory is page-aligned, has the geometry's size and lives as long as the ring; nobody else uses it.
         let ring = unsafe { Ring::new(base, geometry.slots, geometry.stride, owner) };
-        Ok(Self { ring, path: path.to_owned(), map, file })
+        let ring = ring.in_file(Behind { descriptor: file.as_raw_fd(), write });
+        // The lock says that whoever had claimed one is gone.
+        ring.reclaim();
+        let handle = Handle { ring, bytes: geometry.file_bytes() as u64 };
+        Ok(Self { handle, path: path.to_owned(), _heads: heads, file })
     }
 
     /// The slots.
     pub fn ring(&self) -> &Ring {
-        &self.ring
+        &self.handle.ring
     }
 
-    /// Whether the file is still what it was. To be asked before anything is written: a store behind the end of a file
-    /// that somebody has cut off would end the program.
+    /// What it takes to write to the file, for who must not rely on the heap.
+    ///
+    /// # Safety
+    /// It is not used any more when this value is dropped.
+    pub unsafe fn handle(&self) -> Handle {
+        Handle { ring: self.handle.ring.again(), bytes: self.handle.bytes }
+    }
+
+    /// Whether the file is still what it was. To be asked before anything is written: nobody will find it otherwise.
     ///
     /// # Errors
-    /// The file was cut off or deleted.
+    /// The file was cut off or deleted, or this process may not write files of its size any more.
     pub fn check(&self) -> Result<(), FileError> {
         let status = rustix::fs::fstat(&self.file).map_err(FileError::system(&self.path, "examine"))?;
         let damaged = |what| Err(FileError::Damaged { path: self.path.clone(), what });
         match (status.st_size as u64, status.st_nlink) {
-            (size, _) if size < self.map.len() as u64 => damaged("somebody has cut it off"),
+            (size, _) if size < self.handle.bytes => damaged("somebody has cut it off"),
             (_, 0) => damaged("somebody has deleted it"),
+            _ if is_beyond_limit(self.handle.bytes) => {
+                Err(FileError::system(&self.path, "write")(Errno::FBIG))
+            }
             _ => Ok(()),
         }
-    }
-
-    /// The same for a signal handler.
-    ///
-    /// # Signal safety
-    /// Safe: one `fstat`.
-    pub fn is_intact(&self) -> bool {
-        rustix::fs::fstat(&self.file)
-            .is_ok_and(|status| status.st_size as u64 >= self.map.len() as u64 && status.st_nlink > 0)
     }
 
     /// The path that the file was opened by.
@@ -136,13 +150,60 @@ impl ReportFile {
         &self.path
     }
 
-    /// Writes what is mapped to the disk, so that it survives a power failure. May take long: not while anything waits.
+    /// Brings what was written to the disk, so that it survives a power failure. May take long: not while anything waits.
     ///
     /// # Errors
     /// The system's.
     pub fn sync(&self) -> std::io::Result<()> {
-        system::sync(&self.map, &self.file)
+        system::sync(&self.file)
     }
+}
+
+impl Handle {
+    /// The slots.
+    pub const fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// What [`ReportFile::check`] asks, for a signal handler.
+    ///
+    /// # Signal safety
+    /// Safe: one `fstat` and one `getrlimit`.
+    pub fn is_intact(&self) -> bool {
+        self.ring.descriptor().is_some_and(|descriptor| {
+            // SAFETY: open while this value may be used.
+            let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            rustix::fs::fstat(file)
+                .is_ok_and(|status| status.st_size as u64 >= self.bytes && status.st_nlink > 0)
+                && !is_beyond_limit(self.bytes)
+        })
+    }
+}
+
+/// A process that writes beyond its limit is ended by SIGXFSZ.
+fn is_beyond_limit(bytes: u64) -> bool {
+    getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < bytes)
+}
+
+/// The memory of a ring in this file: what lies in front of the slots and of their payloads.
+fn read_heads(file: &OwnedFd, geometry: Geometry) -> Result<memmap2::MmapMut, Errno> {
+    let map = memmap2::MmapOptions::new().len(geometry.file_bytes()).no_reserve_swap().map_anon();
+    let mut heads = map.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))?;
+    let slots = (0..geometry.slots).map(|slot| (FIRST_SLOT + slot * geometry.stride, PAYLOAD));
+    for (at, bytes) in slots.chain([(COUNTERS, size_of::<Counters>())]) {
+        let head = &mut heads[at..at + bytes];
+        if read_at(file, head, at as u64)? != bytes {
+            return Err(Errno::IO);
+        }
+    }
+    Ok(heads)
+}
+
+/// As [`Behind::write`] says.
+fn write(descriptor: i32, at: u64, bytes: &[u8]) -> bool {
+    // SAFETY: a descriptor that was closed is an error of the kernel's; a ring is not used when its file is closed.
+    let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    write_all(file, bytes, at).is_ok()
 }
 
 /// Opens and locks a file that exists. None if there is nothing at `path`.
