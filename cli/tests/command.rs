@@ -91,8 +91,11 @@ fn json(report: &Path, record: u64) -> Value {
 /// The functions in the watched thread's stack, innermost first.
 fn functions(record: &Value) -> Vec<String> {
     let threads = record["threads"].as_array().unwrap();
-    let watched = threads.iter().find(|thread| thread["watched"] == true).unwrap();
-    let frames = watched["frames"].as_array().unwrap();
+    functions_of(threads.iter().find(|thread| thread["watched"] == true).unwrap())
+}
+
+fn functions_of(thread: &Value) -> Vec<String> {
+    let frames = thread["frames"].as_array().unwrap();
     let names = frames.iter().filter_map(|frame| frame["symbol"]["name"].as_str());
     // Newer compilers write `<Type>::method`, older ones `Type::method`.
     names.map(|name| name.replace(['<', '>'], "")).collect()
@@ -175,6 +178,37 @@ fn the_demo_shows_a_sleeping_loop() {
 #[test]
 fn the_demo_shows_a_loop_that_waits_for_a_lock() {
     shows_the_provoked_freezes("run-loop", "lock", "block_by_waiting_for_a_lock");
+}
+
+#[test]
+fn the_demo_names_the_threads_of_a_deadlock_their_locks_and_their_frames() {
+    let folder = Folder::new();
+    let report = folder.path("r");
+    let output = demo(&report, "run-loop", "deadlock");
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{out}\n{}", text(&output.stderr));
+    assert!(
+        out.contains("(run-loop, deadlock)") && out.contains("waiting for a lock, in a deadlock"),
+        "{out}"
+    );
+    let record = json(&report, 1);
+    let id = |name: &str| {
+        let threads = record["threads"].as_array().unwrap();
+        &threads.iter().find(|thread| thread["name"] == name).unwrap()["id"]
+    };
+    let (ours, theirs) = (&record["threads"][0]["id"], id("other-half"));
+    let rings = record["deadlocks"].as_array().unwrap();
+    assert_eq!(rings.len(), 1);
+    let steps = [(&rings[0][0], ours, theirs), (&rings[0][1], theirs, ours)];
+    for (step, thread, waits_for) in steps {
+        assert_eq!(
+            (&step["thread"], &step["waits_for"], &step["kind"]),
+            (thread, waits_for, &"mutex".into())
+        );
+    }
+    assert_eq!(record["blocked_by"], rings[0], "once round");
+    let other = record["threads"].as_array().unwrap().iter().find(|thread| &thread["id"] == theirs).unwrap();
+    assert!(functions_of(other).iter().any(|name| name.ends_with("cause::take_the_other_lock")), "{other}");
 }
 
 #[test]

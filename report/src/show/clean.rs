@@ -2,20 +2,20 @@
 
 use std::fmt;
 
+/// Control characters, and those that change the direction of text.
+pub(super) fn is_harmful(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Text without control characters: an escape sequence in a thread's name must not reach the terminal as one.
 pub(super) struct Clean<'a>(pub(super) &'a str);
 
 impl fmt::Display for Clean<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Control characters, and those that change the direction of text.
-        let harmful = |c: char| {
-            c.is_control()
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        };
-        if !self.0.contains(harmful) {
+        if !self.0.contains(is_harmful) {
             return f.pad(self.0);
         }
-        let clean: String = self.0.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect();
+        let clean: String = self.0.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect();
         f.pad(&clean)
     }
 }

@@ -45,7 +45,9 @@ const FRAMES: usize = 12;
 /// The lines about cause and severity.
 pub(super) fn write_episode(out: &mut dyn Write, record: &Record) -> Result<()> {
     if let Some(episode) = &record.episode {
-        write_cause(out, episode)?;
+        let deadlock = if record.is_deadlock() { ", in a deadlock" } else { "" };
+        field(out, "Cause", format_args!("{}{deadlock}", episode.cause.name()))?;
+        write_evidence(out, episode)?;
     }
     if record.repeats.count > 0 {
         let lasted = duration(record.repeats.duration_ns);
@@ -58,8 +60,7 @@ pub(super) fn write_episode(out: &mut dyn Write, record: &Record) -> Result<()> 
     Ok(())
 }
 
-fn write_cause(out: &mut dyn Write, episode: &EpisodeInfo) -> Result<()> {
-    field(out, "Cause", episode.cause.name())?;
+fn write_evidence(out: &mut dyn Write, episode: &EpisodeInfo) -> Result<()> {
     for evidence in &episode.evidence {
         field(out, "Evidence", Clean(&evidence.text))?;
     }

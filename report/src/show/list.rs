@@ -61,6 +61,7 @@ pub fn list_line(record: &Record) -> String {
             let cause = match (record.kind, &record.episode) {
                 (RecordKind::NeverIdle, _) => ", never idle".into(),
                 (RecordKind::CpuHigh, _) => ", CPU high".into(),
+                _ if record.is_deadlock() => ", deadlock".into(),
                 (_, Some(episode)) => format!(", {}", episode.cause.name()),
                 _ => String::new(),
             };
