@@ -79,7 +79,7 @@ fn in_a_callback_of_a_nested_run() {
         "g_main_loop_run",
         "freeze_in_nested_run",
     ]);
-    assert_eq!(record.episode.unwrap().labels, ["nested"]);
+    assert!(record.episode.unwrap().labels.contains(&"nested"));
 }
 
 #[test]
