@@ -218,6 +218,10 @@ fn the_demo_shows_a_loop_that_waits_for_a_pipe() {
 
 #[test]
 fn the_demo_shows_a_loop_that_never_waits() {
+    if option_env_runner().is_some() {
+        println!("not tested: an emulator makes the loop too slow to be never idle for so short a time");
+        return;
+    }
     let folder = Folder::new();
     let report = folder.path("r");
     let output = demo(&report, "run-loop", "livelock");
@@ -324,10 +328,8 @@ fn a_crash_report_of_apples_has_the_frozen_thread_first_with_nothing_between_its
     assert!(id.len() == 32 && id.chars().all(|digit| digit.is_ascii_hexdigit()), "{own}");
 }
 
-#[test]
-fn a_program_killed_in_the_middle_of_a_freeze_leaves_its_stacks() {
-    let folder = Folder::new();
-    let report = folder.path("r");
+/// Kills a demo as soon as it tells of a freeze; whether it was still going on then.
+fn killed_in_a_freeze(report: &Path) -> bool {
     let mut child = freezeframe()
         .args(["demo", "--cause", "sleep", "--report", report.to_str().unwrap()])
         .stdout(Stdio::piped())
@@ -340,7 +342,17 @@ fn a_program_killed_in_the_middle_of_a_freeze_leaves_its_stacks() {
 
     let list = run(&["list", report.to_str().unwrap()]);
     let line = text(&list.stdout);
-    assert!(list.status.success() && line.contains("killed") && line.lines().count() == 1, "{line}");
+    assert!(list.status.success() && line.lines().count() == 1, "{line}");
+    line.contains("killed")
+}
+
+#[test]
+fn a_program_killed_in_the_middle_of_a_freeze_leaves_its_stacks() {
+    let folder = Folder::new();
+    // On a machine that stands still the freeze may be over before the kill.
+    let killed =
+        (0..4).map(|number| folder.path(&format!("r{number}"))).find(|report| killed_in_a_freeze(report));
+    let report = killed.expect("the machine stands still too often");
     let record = json(&report, 1);
     assert_eq!(record["outcome"], "killed");
     assert!(record["duration_ns"].as_u64().unwrap() >= 250_000_000, "the duration so far");

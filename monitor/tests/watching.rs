@@ -152,6 +152,7 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
 #[test]
 fn an_idle_loop_does_not_cost_the_watcher_one_context_switch() {
     let _turn = turn();
+    wait_for("the end of earlier watchers", || watcher_switches().is_none());
     let (monitor, beacon) = Monitor::builder("idle").watch_run_loop().unwrap();
     beacon.transition(Activity::Entry);
     turns(&beacon, 10);
@@ -163,6 +164,7 @@ fn an_idle_loop_does_not_cost_the_watcher_one_context_switch() {
         watcher_switches() == before
     });
     let before = watcher_switches();
+    assert!(before.is_some(), "there is a watcher");
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(watcher_switches(), before, "voluntary and involuntary context switches of the watcher");
     // It is awake again as soon as there is something to watch.
@@ -173,18 +175,16 @@ fn an_idle_loop_does_not_cost_the_watcher_one_context_switch() {
 
 /// The watcher's own counters.
 #[cfg(target_os = "linux")]
-fn watcher_switches() -> (u64, u64) {
-    for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
-        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
-        if status.starts_with("Name:\tfreezeframe\n") {
-            let field = |name: &str| {
-                let line = status.lines().find_map(|line| line.strip_prefix(name));
-                line.and_then(|number| number.trim().parse().ok()).expect("a counter")
-            };
-            return (field("voluntary_ctxt_switches:"), field("nonvoluntary_ctxt_switches:"));
-        }
-    }
-    panic!("there is no watcher");
+fn watcher_switches() -> Option<(u64, u64)> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let mut statuses =
+        tasks.map(|task| std::fs::read_to_string(task.path().join("status")).unwrap_or_default());
+    let status = statuses.find(|status| status.starts_with("Name:\tfreezeframe\n"))?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|number| number.trim().parse().ok()).expect("a counter")
+    };
+    Some((field("voluntary_ctxt_switches:"), field("nonvoluntary_ctxt_switches:")))
 }
 
 #[test]

@@ -195,12 +195,15 @@ fn replace(number: i32, original: i32) -> Result<(), Errno> {
     unsafe { syscall(libc::SYS_dup3, [original as usize, number as usize, flags, 0, 0, 0]) }.map(drop)
 }
 
+/// `libc` does not name it for Android's arm64.
+const FSTAT: core::ffi::c_long = if cfg!(target_arch = "aarch64") { 80 } else { 5 };
+
 /// The device and the inode of a descriptor's file.
 fn identity(number: i32) -> Option<(u64, u64)> {
     let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the kernel writes one `stat`, of which zeros are a valid one.
     let status = unsafe {
-        syscall(libc::SYS_fstat, [number as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0]).ok()?;
+        syscall(FSTAT, [number as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0]).ok()?;
         status.assume_init()
     };
     Some((status.st_dev, status.st_ino))
