@@ -1,10 +1,11 @@
 //! The run-loop strategy: the loop stores where it is.
 
+use super::parks::Turns;
 use super::source::{Control, Source, Watched};
 use crate::activity::Activity;
 use crate::clock;
 use crate::detect::Reading;
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
 use std::cell::Cell;
@@ -21,20 +22,22 @@ pub(crate) struct BeaconShared {
     word: AtomicU64,
     /// Of the current epoch and the one before, each in the place of its parity. An epoch's is written before its word, while
     /// readers of the last word look at the other one.
-    turns: [Turn; 2],
+    epochs: [Epoch; 2],
     /// When the loop last came back from a wait in which it really waited.
     waited_ns: AtomicU64,
     /// How many runs are nested in each other.
     depth: AtomicU32,
     /// The watcher sleeps without a deadline until the loop leaves its wait.
     parked: AtomicBool,
+    /// For a loop that tells of its waits only.
+    pub(super) turns: Turns,
     control: Arc<Control>,
-    thread: ThreadId,
+    thread: AtomicI32,
 }
 
 /// What belongs to an epoch.
 #[derive(Debug, Default)]
-struct Turn {
+struct Epoch {
     /// When it began: the last transition.
     since_ns: AtomicU64,
     /// The latest silence of a busy loop for a whole timeout or more: the epoch in which it was, plus one so that zero
@@ -47,27 +50,33 @@ impl BeaconShared {
     pub(crate) fn new(thread: ThreadId, control: Arc<Control>) -> Self {
         let shared = Self {
             word: AtomicU64::new(Activity::Exit as u64),
-            turns: Default::default(),
+            epochs: Default::default(),
             waited_ns: AtomicU64::new(clock::now()),
             depth: AtomicU32::new(0),
             parked: AtomicBool::new(false),
+            turns: Turns::default(),
             control,
-            thread,
+            thread: AtomicI32::new(thread.0),
         };
-        shared.turn(0).since_ns.store(clock::now(), Ordering::Relaxed);
+        shared.epoch(0).since_ns.store(clock::now(), Ordering::Relaxed);
         shared
     }
 
-    fn turn(&self, epoch: u64) -> &Turn {
-        let [even, odd] = &self.turns;
+    fn epoch(&self, epoch: u64) -> &Epoch {
+        let [even, odd] = &self.epochs;
         if epoch.is_multiple_of(2) { even } else { odd }
     }
 
-    fn store(&self, activity: Activity, now: u64) {
+    /// What the loop is about to do. Called by whoever runs it.
+    pub(crate) fn store(&self, activity: Activity) {
+        self.store_at(activity, clock::now());
+    }
+
+    fn store_at(&self, activity: Activity, now: u64) {
         let earlier = self.word.load(Ordering::Relaxed);
         let was_busy = Activity::from_code(earlier as u8).is_some_and(Activity::is_busy);
         let epoch = (earlier >> 8).wrapping_add(1);
-        let (last, next) = (self.turn(earlier >> 8), self.turn(epoch));
+        let (last, next) = (self.epoch(earlier >> 8), self.epoch(epoch));
         let silent_ns = now.saturating_sub(last.since_ns.load(Ordering::Relaxed));
         let (silent_epoch, silent_end_ns) =
             if was_busy && silent_ns >= self.control.interval_ns.load(Ordering::Relaxed) {
@@ -89,6 +98,17 @@ impl BeaconShared {
             self.control.wake.post();
         }
     }
+
+    /// Another thread runs the loop now.
+    #[cfg(feature = "glib")]
+    pub(crate) fn set_thread(&self, thread: ThreadId) {
+        self.thread.store(thread.0, Ordering::Relaxed);
+    }
+
+    /// How many runs are nested in each other.
+    pub(crate) fn set_depth(&self, depth: u32) {
+        self.depth.store(depth, Ordering::Relaxed);
+    }
 }
 
 /// The loop's side of a monitor: tells where the loop is. It stays on the loop's thread.
@@ -97,7 +117,7 @@ impl BeaconShared {
 /// watcher sleeps.
 #[derive(Debug)]
 pub struct Beacon {
-    shared: Arc<BeaconShared>,
+    pub(super) shared: Arc<BeaconShared>,
     /// The activities of the runs around the innermost one, outermost first.
     outer: [Cell<u8>; Beacon::MAX_DEPTH],
     depth: Cell<usize>,
@@ -121,7 +141,7 @@ impl Beacon {
         match activity {
             Activity::Entry => self.enter(),
             Activity::Exit => self.exit(),
-            activity => self.store(activity),
+            activity => self.shared.store(activity),
         }
     }
 
@@ -131,33 +151,30 @@ impl Beacon {
             outer.set(self.shared.word.load(Ordering::Relaxed) as u8);
         }
         self.set_depth(depth + 1);
-        self.store(Activity::Entry);
+        self.shared.store(Activity::Entry);
     }
 
     fn exit(&self) {
         // An Exit without its Entry: the beacon was made inside that run.
-        let Some(depth) = self.depth.get().checked_sub(1) else { return self.store(Activity::Exit) };
+        let Some(depth) = self.depth.get().checked_sub(1) else { return self.shared.store(Activity::Exit) };
         self.set_depth(depth);
         let outer = self.outer.get(depth).map_or(Activity::AfterWaiting as u8, Cell::get);
-        self.store(Activity::from_code(outer).unwrap_or(Activity::Exit));
-    }
-
-    fn store(&self, activity: Activity) {
-        self.shared.store(activity, clock::now());
+        self.shared.store(Activity::from_code(outer).unwrap_or(Activity::Exit));
     }
 }
 
 impl Beacon {
     fn set_depth(&self, depth: usize) {
         self.depth.set(depth);
-        self.shared.depth.store(depth as u32, Ordering::Relaxed);
+        self.shared.set_depth(depth as u32);
     }
 }
 
 impl Drop for Beacon {
     /// A loop whose beacon is gone is not busy.
     fn drop(&mut self) {
-        self.store(Activity::Exit);
+        self.shared.turns.stop_asking();
+        self.shared.store(Activity::Exit);
     }
 }
 
@@ -165,12 +182,15 @@ impl Source for Arc<BeaconShared> {
     fn read(&mut self, now_ns: u64) -> Watched {
         loop {
             let word = self.word.load(Ordering::Acquire);
-            let turn = self.turn(word >> 8);
-            let since_ns = turn.since_ns.load(Ordering::Acquire);
-            let silent_epoch = turn.silent_epoch.load(Ordering::Acquire);
-            let silent_end_ns = turn.silent_end_ns.load(Ordering::Acquire);
+            let epoch = self.epoch(word >> 8);
+            let since_ns = epoch.since_ns.load(Ordering::Acquire);
+            let silent_epoch = epoch.silent_epoch.load(Ordering::Acquire);
+            let silent_end_ns = epoch.silent_end_ns.load(Ordering::Acquire);
             if self.word.load(Ordering::Acquire) == word {
                 let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
+                if busy {
+                    Turns::ask(self);
+                }
                 let silence = silent_epoch.checked_sub(1).map(|epoch| (epoch, silent_end_ns));
                 let reading = Reading { epoch: (word >> 8, 0), busy, since_ns, silence };
                 let waits = !busy && now_ns.saturating_sub(since_ns) >= REAL_WAIT_NS;
@@ -201,7 +221,7 @@ impl Source for Arc<BeaconShared> {
     }
 
     fn thread(&self) -> ThreadId {
-        self.thread
+        ThreadId(self.thread.load(Ordering::Relaxed))
     }
 
     fn strategy(&self) -> Strategy {

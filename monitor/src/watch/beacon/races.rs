@@ -61,10 +61,10 @@ fn a_silence_has_its_own_end() {
 fn a_loop_that_leaves_its_wait_wakes_a_parked_watcher() {
     explore("beacon: a parked watcher is woken", None, || {
         let mut source = shared();
-        source.store(Activity::BeforeWaiting, 1);
+        source.store_at(Activity::BeforeWaiting, 1);
         let idle = source.read(0);
         let of_loop = source.clone();
-        let turning = thread::spawn(move || of_loop.store(Activity::AfterWaiting, 2));
+        let turning = thread::spawn(move || of_loop.store_at(Activity::AfterWaiting, 2));
         // Sleeps without a deadline: if nobody woke it, no thread could go on, which is a failure.
         if source.park(&idle) {
             source.control.wake.wait();
@@ -80,7 +80,7 @@ fn a_loop_that_leaves_its_wait_wakes_a_parked_watcher() {
 fn a_watcher_parks_again_and_again() {
     explore("beacon: a watcher parks again", Some(2), || {
         let mut source = shared();
-        source.store(Activity::BeforeWaiting, 1);
+        source.store_at(Activity::BeforeWaiting, 1);
         let of_loop = source.clone();
         let turning = thread::spawn(move || {
             [Activity::AfterWaiting, Activity::BeforeWaiting, Activity::AfterWaiting]
