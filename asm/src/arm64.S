@@ -32,6 +32,20 @@ FUNCTION freezeframe_capture_registers
     .cfi_endproc
 END freezeframe_capture_registers
 
+// What freezeframe_call_on_stack has saved, from the stack pointer on up.
+.macro RESTORE
+    ldp x19, x20, [sp, #16]
+    ldp x21, x22, [sp, #32]
+    ldp x23, x24, [sp, #48]
+    ldp x25, x26, [sp, #64]
+    ldp x27, x28, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    ldp x29, x30, [sp], #160
+.endm
+
 // void freezeframe_call_on_stack(void *stack_top, void (*entry)(void *), void *argument, void **landing)
 //
 // Calls entry(argument) on another stack, and comes back when that returns, or when somebody on this thread calls
@@ -73,16 +87,7 @@ FUNCTION freezeframe_call_on_stack
     mov x0, x2
     blr x1
     mov sp, x29
-    ldp x19, x20, [sp, #16]
-    ldp x21, x22, [sp, #32]
-    ldp x23, x24, [sp, #48]
-    ldp x25, x26, [sp, #64]
-    ldp x27, x28, [sp, #80]
-    ldp d8, d9, [sp, #96]
-    ldp d10, d11, [sp, #112]
-    ldp d12, d13, [sp, #128]
-    ldp d14, d15, [sp, #144]
-    ldp x29, x30, [sp], #160
+    RESTORE
     .cfi_def_cfa sp, 0
     ret
     .cfi_endproc
@@ -93,16 +98,7 @@ FUNCTION freezeframe_land
     .cfi_startproc
     .cfi_undefined x30
     mov sp, x0
-    ldp x19, x20, [sp, #16]
-    ldp x21, x22, [sp, #32]
-    ldp x23, x24, [sp, #48]
-    ldp x25, x26, [sp, #64]
-    ldp x27, x28, [sp, #80]
-    ldp d8, d9, [sp, #96]
-    ldp d10, d11, [sp, #112]
-    ldp d12, d13, [sp, #128]
-    ldp d14, d15, [sp, #144]
-    ldp x29, x30, [sp], #160
+    RESTORE
     ret
     .cfi_endproc
 END freezeframe_land

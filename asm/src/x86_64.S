@@ -38,6 +38,16 @@ FUNCTION freezeframe_capture_registers
     .cfi_endproc
 END freezeframe_capture_registers
 
+// What freezeframe_call_on_stack has saved, from the stack pointer on up.
+.macro RESTORE
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+.endm
+
 // void freezeframe_call_on_stack(void *stack_top, void (*entry)(void *), void *argument, void **landing)
 //
 // Calls entry(argument) on another stack, and comes back when that returns, or when somebody on this thread calls
@@ -69,12 +79,7 @@ FUNCTION freezeframe_call_on_stack
     movq %rdx, %rdi
     callq *%rsi
     movq %rbx, %rsp
-    popq %r15
-    popq %r14
-    popq %r13
-    popq %r12
-    popq %rbx
-    popq %rbp
+    RESTORE
     .cfi_def_cfa rsp, 8
     ret
     .cfi_endproc
@@ -85,12 +90,7 @@ FUNCTION freezeframe_land
     .cfi_startproc
     .cfi_undefined rip
     movq %rdi, %rsp
-    popq %r15
-    popq %r14
-    popq %r13
-    popq %r12
-    popq %rbx
-    popq %rbp
+    RESTORE
     ret
     .cfi_endproc
 END freezeframe_land

@@ -1,6 +1,6 @@
 //! What freezeframe costs, beside what others do for the same purpose, measured in one run on one machine.
 //!
-//! A benchmark is one file with a `run` that returns a `Table`, and one line in `BENCHMARKS`.
+//! A benchmark is one file with a `run` that returns its tables, and one line in `BENCHMARKS`.
 //!
 //! Exit codes: 0 all was measured, whether or not a target was met; 1 an error; 2 wrong usage.
 //!
@@ -13,6 +13,7 @@ mod beacon;
 mod ladder;
 mod machine;
 mod measure;
+mod monitor;
 mod posted;
 mod suspend;
 mod table;
@@ -30,11 +31,12 @@ use table::Table;
 struct Benchmark {
     name: &'static str,
     about: &'static str,
-    run: fn() -> Result<Table, Box<dyn Error>>,
+    run: fn() -> Result<Vec<Table>, Box<dyn Error>>,
 }
 
 const BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "beacon", about: "a transition's cost on the watched thread", run: beacon::run },
+    Benchmark { name: "monitor", about: "what a monitor costs while it watches", run: monitor::run },
     Benchmark {
         name: "suspend",
         about: "how long threads stand still while they are captured",
@@ -68,10 +70,11 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     let mut tables = Vec::new();
     for benchmark in BENCHMARKS.iter().filter(|benchmark| arguments.wants(benchmark.name)) {
-        let table = (benchmark.run)().map_err(|error| format!("{}: {error}", benchmark.name))?;
-        match arguments.json {
-            true => tables.push(serde_json::json!({ "benchmark": benchmark.name, "table": table })),
-            false => writeln!(out, "\n{}: {table}", benchmark.name)?,
+        for table in (benchmark.run)().map_err(|error| format!("{}: {error}", benchmark.name))? {
+            match arguments.json {
+                true => tables.push(serde_json::json!({ "benchmark": benchmark.name, "table": table })),
+                false => writeln!(out, "\n{}: {table}", benchmark.name)?,
+            }
         }
     }
     if arguments.json {

@@ -14,8 +14,8 @@ const TIMEOUT_NS: i64 = 50_000_000;
 /// A semaphore of any make.
 pub(crate) trait Posted: Sync {
     fn post(&self);
-    /// Waits for a post, or [`TIMEOUT_NS`].
-    fn wait(&self);
+    /// Waits for a post, or [`TIMEOUT_NS`]. Whether there was one.
+    fn wait(&self) -> bool;
 }
 
 impl Posted for freezeframe_monitor::Semaphore {
@@ -23,9 +23,9 @@ impl Posted for freezeframe_monitor::Semaphore {
         self.post();
     }
 
-    fn wait(&self) {
+    fn wait(&self) -> bool {
         let now = clock_gettime(ClockId::Monotonic);
-        self.wait_until((now.tv_sec * 1_000_000_000 + now.tv_nsec + TIMEOUT_NS) as u64);
+        self.wait_until((now.tv_sec * 1_000_000_000 + now.tv_nsec + TIMEOUT_NS) as u64)
     }
 }
 
@@ -51,13 +51,13 @@ impl Posted for PosixSemaphore {
         unsafe { libc::sem_post(self.0.get()) };
     }
 
-    fn wait(&self) {
+    fn wait(&self) -> bool {
         let now = clock_gettime(ClockId::Realtime);
         let end = now.tv_nsec + TIMEOUT_NS;
         let deadline =
             libc::timespec { tv_sec: now.tv_sec + end / 1_000_000_000, tv_nsec: end % 1_000_000_000 };
         // SAFETY: set up by `new`; the deadline lives through the call.
-        unsafe { libc::sem_timedwait(self.0.get(), &deadline) };
+        unsafe { libc::sem_timedwait(self.0.get(), &deadline) == 0 }
     }
 }
 

@@ -48,9 +48,10 @@ impl Table {
         cost.best_ns
     }
 
-    /// Compares every row with one that costs `ns`.
+    /// Compares every row that was not compared yet with one that costs `ns`.
     pub(crate) fn compare_with(&mut self, ns: f64) {
-        self.rows.iter_mut().for_each(|row| row.ratio = row.cost.best_ns / ns);
+        let rows = self.rows.iter_mut().filter(|row| row.ratio.is_nan());
+        rows.for_each(|row| row.ratio = row.cost.best_ns / ns);
     }
 
     /// A target that is met below `limit`.

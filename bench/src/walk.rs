@@ -20,7 +20,7 @@ const BELOW: usize = WINDOW - 8 * 1024;
 pub(crate) const DEPTH: Depth = Depth { innermost: 192, outermost: 64 };
 pub(crate) const FRAMES: usize = DEPTH.innermost + DEPTH.outermost;
 
-pub(crate) fn run() -> Result<Table, Box<dyn Error>> {
+pub(crate) fn run() -> Result<Vec<Table>, Box<dyn Error>> {
     let images = images()?;
     let foot = freezeframe_arch::capture().fp();
     let mut table = Table::new("a walk of 64 functions' frames and the few around them", "frame");
@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<Table, Box<dyn Error>> {
     table.compare_with(ours);
     table.under(30.0, "under 30 ns through the kernel's copy", ours);
     table.at_least(25.0, "25 × under one kernel call a frame", one / ours);
-    Ok(table)
+    Ok(vec![table])
 }
 
 /// In a frame of its own, which is gone by the time of the walks: the table passes over the stack.

@@ -1,5 +1,6 @@
 //! Output that may end early, and colour.
 
+use freezeframe_report::show::Clean;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
@@ -35,8 +36,7 @@ impl From<std::io::Error> for Failure {
 /// Writes a message to the standard error, whatever becomes of it.
 pub(crate) fn complain(message: &str) {
     // A path may hold anything, and the terminal obeys some of it.
-    let message: String = message.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    let _ = writeln!(std::io::stderr(), "freezeframe: {message}");
+    let _ = writeln!(std::io::stderr(), "freezeframe: {}", Clean(message));
 }
 
 /// Colour only on a terminal, and only if nobody has said no.

@@ -1,23 +1,19 @@
 //! The stacks of threads, in memory that is there from the start.
 
+use crate::stacks::Stacks;
 use freezeframe_unwind::images::{ImageTable, ImagesError};
 use freezeframe_unwind::rule::FrameAddress;
-use freezeframe_unwind::snapshot::{Options, Snapshot, ThreadCapture, View};
+use freezeframe_unwind::snapshot::{Options, ThreadCapture, View};
 use freezeframe_unwind::suspend::Suspender;
 use freezeframe_unwind::threads::{ThreadId, current};
 use freezeframe_unwind::walk::Frame;
 use std::sync::{Mutex, PoisonError};
 
-/// How many threads are captured; more are counted.
-const MAX_THREADS: usize = 1024;
-/// How many frames they share.
-const MAX_FRAMES: usize = 24_576;
-
 /// Takes stacks, never of the monitor's own threads.
 pub(crate) struct Capturer {
     suspender: Suspender,
     pub(crate) images: Box<ImageTable>,
-    snapshot: Box<Snapshot<MAX_THREADS, MAX_FRAMES>>,
+    snapshot: Stacks,
     own: [ThreadId; 2],
 }
 
@@ -25,8 +21,8 @@ pub(crate) struct Capturer {
 static CAPTURING: Mutex<()> = Mutex::new(());
 
 impl Capturer {
-    pub(crate) fn new(suspender: Suspender) -> std::io::Result<Self> {
-        let (images, snapshot) = storage()?;
+    pub(crate) fn new(suspender: Suspender, together: bool) -> std::io::Result<Self> {
+        let (images, snapshot) = storage(together)?;
         Ok(Self { suspender, images, snapshot, own: [ThreadId(0); 2] })
     }
 
@@ -85,11 +81,11 @@ impl Capturer {
 }
 
 /// The large storage: made on a stack of its own, since it may be too large for the caller's on its way to the heap.
-fn storage() -> std::io::Result<(Box<ImageTable>, Box<Snapshot<MAX_THREADS, MAX_FRAMES>>)> {
+fn storage(together: bool) -> std::io::Result<(Box<ImageTable>, Stacks)> {
     const STACK: usize = 16 << 20;
     let made = std::thread::Builder::new()
         .stack_size(STACK)
-        .spawn(|| (Box::new(ImageTable::new()), Box::new(Snapshot::new())))?
+        .spawn(move || (Box::new(ImageTable::new()), Stacks::new(together)))?
         .join();
     made.map_err(|_| std::io::Error::other("the memory for captures could not be set up"))
 }

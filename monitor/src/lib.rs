@@ -1,5 +1,5 @@
 //! Notices that a run loop has stopped turning, takes the stacks while the freeze is still going on, and leaves a report
-//! in a memory-mapped file that survives a kill.
+//! in a file that survives a kill.
 //!
 //! ```text
 //! the loop's thread ──transition──▶ Beacon ◀──reads── watcher ──reading──▶ Detector ──verdict──▶ Recorder ─▶ file
@@ -35,7 +35,26 @@
 //! ```
 //!
 //! A CFRunLoop tells its activities by itself: `Builder::watch_core_foundation`, on Apple's systems, and elsewhere with the
-//! feature `core-foundation`.
+//! feature `core-foundation`. So does a main context of GLib's: `Builder::watch_glib`, with the feature `glib`. An async runtime
+//! of one thread has hooks for it: [`Beacon::park_hooks`]. Of a loop that calls a handler, such as winit's, the handler tells:
+//!
+//! ```
+//! # use freezeframe_monitor::{Activity, Beacon};
+//! # struct Program { beacon: Beacon }
+//! // In the program's `ApplicationHandler`:
+//! impl Program {
+//!     fn new_events(&mut self) {
+//!         self.beacon.transition(Activity::AfterWaiting);
+//!     }
+//!
+//!     fn about_to_wait(&mut self) {
+//!         // … what the program does before it waits …
+//!         self.beacon.transition(Activity::BeforeWaiting);
+//!     }
+//! }
+//! ```
+//!
+//! Such a handler does not see a loop that the system runs inside one of its callbacks: see [`Monitor::pause`].
 
 mod activity;
 mod builder;
@@ -52,6 +71,8 @@ mod episode;
 mod facts;
 mod files;
 mod freeze;
+#[cfg(feature = "glib")]
+mod glib;
 mod hooks;
 pub mod leaks;
 mod monitor;
@@ -62,6 +83,8 @@ mod registry;
 mod sampler;
 mod samples;
 mod semaphore;
+mod stacks;
+mod sync;
 mod track;
 pub mod vitals;
 mod watch;
@@ -74,8 +97,10 @@ pub use detect::{Detector, Next, Reading, Step, Threshold, Verdict};
 pub use episode::SeverityLimits;
 pub use freeze::{Candidate, Freeze, Phase};
 pub use freezeframe_report::encode::{AppState, Cause, Kind, Severity};
+#[cfg(feature = "glib")]
+pub use glib::MainContext;
 pub use hooks::Values;
 pub use monitor::{Expectation, Monitor, Pause, Statistics};
 pub use recover::recover;
 pub use semaphore::Semaphore;
-pub use watch::{Beacon, Ping, PingTarget};
+pub use watch::{Beacon, Ping, PingTarget, Turn};

@@ -55,18 +55,24 @@ impl Monitor {
     }
 
     pub(crate) fn start<S: Source + 'static>(
-        watcher: Watcher<S>,
+        mut watcher: Watcher<S>,
         control: Arc<Control>,
         registration: Registration,
         hooks: Option<ThreadId>,
     ) -> std::io::Result<Self> {
         let (alive, ended) = sync_channel(0);
+        let (runs, begun) = sync_channel(1);
         let thread = std::thread::Builder::new().name("freezeframe".into()).spawn(move || {
+            watcher.begin();
+            let _ = runs.send(());
             watcher.run();
             // The loop may be watched anew as soon as anybody can know that this watcher has ended.
             drop(registration);
             drop(alive);
         })?;
+        // A thread allocates while it begins. From here on it does not, and can watch a loop that is frozen with the
+        // allocator's lock; and it knows the images, whatever becomes of `/proc`.
+        let _ = begun.recv();
         Ok(Self { control, own: [Some(thread.thread().id()), hooks], ended: Mutex::new(ended) })
     }
 
@@ -74,7 +80,7 @@ impl Monitor {
     ///
     /// A freeze that goes on when the pause begins is closed with an unknown end.
     pub fn pause(&self) -> Pause {
-        self.control.pauses.fetch_add(1, Ordering::AcqRel);
+        self.control.pause();
         Pause { control: self.control.clone() }
     }
 
@@ -106,12 +112,14 @@ impl Monitor {
         self.control.crumbs.lock().unwrap_or_else(PoisonError::into_inner).add(now, text);
     }
 
-    /// Changes what counts as a freeze, from the next tick on. An interval below 1 ms is taken as that, and no misses as
+    /// Changes what counts as a freeze; longer ticks from the next one on. An interval below 1 ms is taken as that, and no misses as
     /// one.
     pub fn set_threshold(&self, interval: Duration, misses: u32) {
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
         self.control.interval_ns.store(interval_ns, Ordering::Relaxed);
         self.control.misses.store(misses.max(1), Ordering::Relaxed);
+        // It may be in a tick of the old length.
+        self.control.wake.post();
     }
 
     /// Tells reports whether somebody looks at the program: to be called when that changes.
@@ -121,7 +129,7 @@ impl Monitor {
 
     /// What it has cost and seen so far.
     pub fn statistics(&self) -> Statistics {
-        let load = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
+        let load = |number: &crate::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
         let control = &self.control;
         Statistics {
             freezes: load(&control.freezes),
@@ -164,12 +172,7 @@ pub struct Pause {
 
 impl Drop for Pause {
     fn drop(&mut self) {
-        let control = &self.control;
-        // In this order: a watcher that sees no pause any more sees a fresh start too.
-        control.resumed_ns.store(clock::now(), Ordering::Release);
-        control.resumptions.fetch_add(1, Ordering::AcqRel);
-        control.pauses.fetch_sub(1, Ordering::AcqRel);
-        control.wake.post();
+        self.control.resume(clock::now());
     }
 }
 

@@ -7,6 +7,7 @@ use crate::facts::{Facts, Moment};
 use crate::freeze::{Candidate, Heard, Phase};
 use crate::hooks::{Answer, Crumbs, Hooks, Text, Values};
 use crate::sampler::Silence;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::track::{Open, Track};
 use crate::vitals::{AtDetection, Frames};
 use crate::watch::Control;
@@ -18,7 +19,6 @@ use freezeframe_report::layout::Outcome;
 use freezeframe_report::ring::{Live, Slot};
 use freezeframe_unwind::threads::ThreadId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Why and of what a record is made.
@@ -64,7 +64,7 @@ pub(crate) struct Recorder {
     settings: Settings,
     facts: Facts,
     vitals: AtDetection,
-    /// A store into a mapped file can wait for the file system: records are made here first.
+    /// Records are made here first: writing to a file can wait for the file system.
     staging: Vec<u8>,
     tail: Vec<u8>,
     file: Option<Arc<ReportFile>>,
@@ -112,7 +112,7 @@ impl Recorder {
         let cause = track.finding().cause;
         let severity = self.settings.limits.of(lasted);
         let stack = track.sampler.heaviest().map(|stack| stack ^ (track.kind as u64) << 56);
-        let own = self.settings.record_repeats || stack.is_none_or(|stack| self.annealing.meet(stack));
+        let own = self.settings.record_repeats || stack.is_none_or(|stack| self.gets_record(stack));
         let mut open = Open::new(occasion, severity, stack);
         open.labels = self.labels(&occasion);
         if let Ok(expected) = self.control.expected.try_lock()
@@ -139,6 +139,14 @@ impl Recorder {
         self.go_on(track, lasted, true, still);
         let total = occasion.interval_ns.saturating_mul(occasion.misses.into());
         self.tell(track, Phase::Detected, lasted, lasted.saturating_sub(total));
+    }
+
+    /// Whether a freeze with this stack gets a record of its own: it is its turn, or there is none to count it in.
+    fn gets_record(&mut self, stack: u64) -> bool {
+        let is_its_turn = self.annealing.meet(stack);
+        let held = |file: &ReportFile, kept: &Kept| file.ring().holds(&kept.slot);
+        let earlier = self.annealing.record(stack);
+        is_its_turn || !self.file.as_ref().zip(earlier).is_some_and(|(file, kept)| held(file, kept))
     }
 
     fn capture(&mut self, occasion: &Occasion, still: &dyn Fn() -> bool) -> Result<(), String> {
@@ -233,8 +241,9 @@ impl Recorder {
         open.severity = severity.max(open.severity);
         // What lasts so long may not end: it is not only counted.
         if worse && severity >= Severity::Severe && open.counted && open.slot.is_none() {
-            let occasion = open.occasion;
-            if self.capture(&occasion, still).is_ok() && self.write(track, None).is_ok() {
+            let (occasion, severity) = (open.occasion, open.severity);
+            let answer = self.hooks.ask(candidate(track.kind, duration_ns, severity, track.finding().cause));
+            if self.capture(&occasion, still).is_ok() && self.write(track, answer).is_ok() {
                 self.count_in_earlier(track, false, 0);
             }
         }
@@ -296,12 +305,8 @@ impl Recorder {
     /// long it lasted.
     fn count_in_earlier(&mut self, track: &mut Track, more: bool, lasted_ns: u64) {
         let Some(open) = &mut track.open else { return };
-        let (Some(file), Some(stack)) = (&self.file, open.stack) else {
-            open.counted = more || open.counted;
-            return;
-        };
+        let (Some(file), Some(stack)) = (&self.file, open.stack) else { return };
         let Some(kept) = self.annealing.record(stack).filter(|kept| file.ring().holds(&kept.slot)) else {
-            open.counted = true;
             return;
         };
         if more {

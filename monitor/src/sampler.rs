@@ -6,7 +6,7 @@ use crate::samples::{Look, Place, Samples, Schedule};
 use crate::vitals::{CpuShare, process_cpu_ns};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::Held;
-use freezeframe_unwind::threads::{ThreadId, facts};
+use freezeframe_unwind::threads::{RunState, SystemCall, ThreadFacts, ThreadId, facts};
 
 /// How many frames of a stack are looked at.
 const FRAMES: usize = 256;
@@ -42,7 +42,22 @@ pub(crate) struct Sampler {
     first: Option<Before>,
     before: Option<Before>,
     places: Vec<Place>,
+    /// How the last capture has left a thread that waits.
+    rests: Option<Rest>,
+    /// How often a wait was disturbed by a signal in this silence.
+    disturbed: u32,
 }
+
+/// A wait: if the thread is in the same call and has had no CPU time since, it has not run, and its stack is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rest {
+    call: SystemCall,
+    cpu_ns: u64,
+    finding: Finding,
+}
+
+/// Some waits end when a signal comes: a sampler that does that again and again would change what it looks at.
+const MOST_DISTURBED: u32 = 2;
 
 impl Sampler {
     pub(crate) fn new() -> Self {
@@ -54,6 +69,8 @@ impl Sampler {
             first: None,
             before: None,
             places: Vec::with_capacity(FRAMES + 1),
+            rests: None,
+            disturbed: 0,
         }
     }
 
@@ -63,6 +80,7 @@ impl Sampler {
             self.samples.clear();
             self.causes = Causes::new();
             (self.schedule, self.first, self.before) = (None, None, None);
+            (self.rests, self.disturbed) = (None, 0);
         }
     }
 
@@ -86,9 +104,31 @@ impl Sampler {
             // Without a newer table, the older one.
             let _ = capturer.refresh();
         }
-        capturer.one(thread, still);
-        self.learn(capturer, silence);
+        let facts = facts(thread);
+        let waits = facts.state == RunState::Sleeping && facts.system_call.is_some();
+        match self.rests.filter(|rest| Some(rest.call) == facts.system_call && rest.cpu_ns == facts.cpu_ns) {
+            Some(rest) if waits && still() => self.repeat(silence, &facts, rest.finding),
+            _ if waits && self.disturbed >= MOST_DISTURBED => self.add_without_stack(silence, &facts),
+            _ => {
+                capturer.one(thread, still);
+                self.learn(capturer, silence);
+            }
+        }
         true
+    }
+
+    /// The thread has not run since the last sample: one more like it.
+    fn repeat(&mut self, silence: Silence, facts: &ThreadFacts, finding: Finding) {
+        let window_ns = self.before.map_or(0, |before| silence.silent_ns.saturating_sub(before.silent_ns));
+        self.note(silence.silent_ns, facts.cpu_ns, self.before.and_then(|before| before.run_queue_ns));
+        self.causes.note(finding, window_ns);
+        self.samples.add(look(silence, 0, facts), &self.places);
+    }
+
+    fn add_without_stack(&mut self, silence: Silence, facts: &ThreadFacts) {
+        let cpu_ns = self.before.map_or(0, |before| facts.cpu_ns.saturating_sub(before.cpu_ns));
+        self.note(silence.silent_ns, facts.cpu_ns, self.before.and_then(|before| before.run_queue_ns));
+        self.samples.add(look(silence, cpu_ns, facts), &[]);
     }
 
     /// A sample of what was captured just now: its first thread.
@@ -106,9 +146,11 @@ impl Sampler {
         self.note(silence.silent_ns, thread.facts.cpu_ns, run_queue_ns);
         let since = |now: u64, then: u64| now.saturating_sub(then);
         let cpu_ns = before.map_or(0, |before| since(thread.facts.cpu_ns, before.cpu_ns));
+        let (all_cpu, all_time) = self.cpu();
         let circumstances = Circumstances {
             window_ns: before.map_or(0, |before| since(silence.silent_ns, before.silent_ns)),
             cpu_ns,
+            overall_percent: all_cpu.saturating_mul(100) / all_time.max(1),
             run_queue_ns: before.and_then(|b| Some(since(run_queue_ns?, b.run_queue_ns?))),
             late_ticks: silence.late_ticks,
             loop_waits: silence.waits,
@@ -122,13 +164,12 @@ impl Sampler {
         if !matches!(thread.held, Held::Not(_)) {
             self.collect_places(capturer, &thread);
         }
-        let look = Look {
-            at_ns: silence.silent_ns,
-            cpu_ns,
-            state: thread.facts.state as u8,
-            system_call: thread.facts.system_call.map_or(u32::MAX, |call| call.number),
-        };
-        self.samples.add(look, &self.places);
+        self.samples.add(look(silence, cpu_ns, &thread.facts), &self.places);
+        // What the capture itself has cost it is no sign that it has gone on.
+        let call = thread.facts.system_call.filter(|_| thread.facts.state == RunState::Sleeping);
+        self.rests = call.map(|call| Rest { call, cpu_ns: facts(thread.thread).cpu_ns, finding });
+        self.disturbed +=
+            u32::from(call.is_some() && matches!(thread.held, Held::Signal { .. } | Held::Torn));
     }
 
     fn collect_places(
@@ -194,5 +235,83 @@ impl Sampler {
     /// The samples, as a record has them.
     pub(crate) fn samples(&self) -> freezeframe_report::encode::Samples<'_> {
         self.samples.view()
+    }
+}
+
+fn look(silence: Silence, cpu_ns: u64, facts: &ThreadFacts) -> Look {
+    Look {
+        at_ns: silence.silent_ns,
+        cpu_ns,
+        state: facts.state as u8,
+        system_call: facts.system_call.map_or(u32::MAX, |call| call.number),
+    }
+}
+
+#[cfg(all(test, any(target_os = "linux", target_os = "macos")))]
+mod tests {
+    use super::*;
+    use freezeframe_unwind::init::{Config, init};
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_stack_that_was_taken_after_the_loop_had_turned_is_thrown_away_and_counted() {
+        let (end, ended) = mpsc::channel::<()>();
+        let (send, id) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            send.send(freezeframe_unwind::threads::current()).unwrap();
+            let _ = ended.recv();
+        });
+        let id = id.recv().unwrap();
+        let mut capturer = Capturer::new(init(Config::default()).unwrap(), false).unwrap();
+        capturer.begin(None);
+        let mut sampler = Sampler::new();
+        let silence = |silent_ns| Silence { silent_ns, threshold_ns: 250, late_ticks: 0, waits: false };
+        assert!(!sampler.tick(&mut capturer, id, silence(50), &|| true), "too early");
+        assert!(sampler.tick(&mut capturer, id, silence(150), &|| false));
+        assert!(sampler.tick(&mut capturer, id, silence(200), &|| true));
+        let samples = sampler.samples();
+        assert_eq!((samples.moved, samples.samples.len()), (1, 1));
+        assert_eq!(samples.samples[0].at_ns, 200);
+        assert!(samples.nodes.len() > 3, "the stack of the second look is there");
+        sampler.reset();
+        assert_eq!((sampler.samples().moved, sampler.samples().samples.len()), (0, 0));
+        drop(end);
+        thread.join().unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_that_waits_is_read_once_and_its_later_samples_are_like_the_first() {
+        let (end, ended) = mpsc::channel::<()>();
+        let (send, id) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            send.send(freezeframe_unwind::threads::current()).unwrap();
+            let _ = ended.recv();
+        });
+        let id = id.recv().unwrap();
+        while facts(id).state != RunState::Sleeping {
+            std::thread::yield_now();
+        }
+        let mut capturer = Capturer::new(init(Config::default()).unwrap(), false).unwrap();
+        capturer.begin(None);
+        let mut sampler = Sampler::new();
+        let asked = std::cell::Cell::new(0);
+        let still = || {
+            asked.set(asked.get() + 1);
+            true
+        };
+        for at in 1..=20 {
+            let silence = Silence { silent_ns: at * 1000, threshold_ns: 250, late_ticks: 0, waits: false };
+            sampler.tick(&mut capturer, id, silence, &still);
+        }
+        let samples = sampler.samples();
+        let first = samples.samples[0];
+        assert!(samples.samples.len() > 10 && asked.get() >= samples.samples.len());
+        let with_stack: Vec<_> =
+            samples.samples.iter().filter(|sample| sample.stack == first.stack).collect();
+        // An emulator does not tell of system calls: there each is a capture of its own.
+        assert!(with_stack.len() + 2 >= samples.samples.len(), "{:?}", samples.samples);
+        drop(end);
+        thread.join().unwrap();
     }
 }

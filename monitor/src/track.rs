@@ -3,7 +3,7 @@
 use crate::cause::Finding;
 use crate::record::{Occasion, Why};
 use crate::sampler::Sampler;
-use freezeframe_report::encode::{Kind, Severity};
+use freezeframe_report::encode::{Kind, Severity, labels};
 use freezeframe_report::ring::Slot;
 
 /// Episodes of one kind.
@@ -19,6 +19,14 @@ pub(crate) struct Track {
 impl Track {
     pub(crate) fn new(kind: Kind) -> Self {
         Self { kind, sampler: Sampler::new(), open: None, found: None }
+    }
+
+    /// Notes that the process was stopped, or starved, in the middle of the episode. True if that is news.
+    pub(crate) fn note_late(&mut self, late_ticks: u64) -> bool {
+        let Some(open) = self.open.as_mut().filter(|_| late_ticks > 0) else { return false };
+        let news = open.labels & labels::STOPPED == 0;
+        open.labels |= labels::STOPPED;
+        news
     }
 
     /// What is known of the cause.

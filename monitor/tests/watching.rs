@@ -3,7 +3,7 @@
 
 use freezeframe_monitor::{Activity, AppState, Beacon, Monitor, Phase, Ping, PingTarget, StartError};
 use freezeframe_report::file::Size;
-use freezeframe_report::read::{HeldHow, Record, RecordOutcome, RecordStrategy, Report};
+use freezeframe_report::read::{HeldHow, Record, RecordOutcome, RecordStrategy, Report, SetHow};
 use freezeframe_report::show::Symbols;
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::path::{Path, PathBuf};
@@ -152,6 +152,7 @@ fn a_freeze_is_reported_while_it_lasts_with_its_stack_and_closed_with_its_durati
 #[test]
 fn an_idle_loop_does_not_cost_the_watcher_one_context_switch() {
     let _turn = turn();
+    wait_for("the end of earlier watchers", || watcher_switches().is_none());
     let (monitor, beacon) = Monitor::builder("idle").watch_run_loop().unwrap();
     beacon.transition(Activity::Entry);
     turns(&beacon, 10);
@@ -163,6 +164,7 @@ fn an_idle_loop_does_not_cost_the_watcher_one_context_switch() {
         watcher_switches() == before
     });
     let before = watcher_switches();
+    assert!(before.is_some(), "there is a watcher");
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(watcher_switches(), before, "voluntary and involuntary context switches of the watcher");
     // It is awake again as soon as there is something to watch.
@@ -173,18 +175,16 @@ fn an_idle_loop_does_not_cost_the_watcher_one_context_switch() {
 
 /// The watcher's own counters.
 #[cfg(target_os = "linux")]
-fn watcher_switches() -> (u64, u64) {
-    for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
-        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
-        if status.starts_with("Name:\tfreezeframe\n") {
-            let field = |name: &str| {
-                let line = status.lines().find_map(|line| line.strip_prefix(name));
-                line.and_then(|number| number.trim().parse().ok()).expect("a counter")
-            };
-            return (field("voluntary_ctxt_switches:"), field("nonvoluntary_ctxt_switches:"));
-        }
-    }
-    panic!("there is no watcher");
+fn watcher_switches() -> Option<(u64, u64)> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let mut statuses =
+        tasks.map(|task| std::fs::read_to_string(task.path().join("status")).unwrap_or_default());
+    let status = statuses.find(|status| status.starts_with("Name:\tfreezeframe\n"))?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|number| number.trim().parse().ok()).expect("a counter")
+    };
+    Some((field("voluntary_ctxt_switches:"), field("nonvoluntary_ctxt_switches:")))
 }
 
 #[test]
@@ -468,4 +468,45 @@ fn two_loops_that_freeze_together_are_both_captured() {
         assert_eq!(records.len(), 1);
         assert!(is_read_whole(records[0].watched().unwrap().held.how));
     }
+}
+
+/// Of a freeze that is watched with `together`, what the record says of the set of its threads, and how the frozen one and
+/// another that waits were held.
+fn holding(together: bool) -> (SetHow, [HeldHow; 2]) {
+    let file = file();
+    let (seen, is_seen) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let waits = std::thread::Builder::new().name("waits beside".into()).spawn(move || {
+        let _ = ended.recv();
+    });
+    let (monitor, beacon) = Monitor::builder("main")
+        .interval(Duration::from_millis(20))
+        .report_file(&file, Size::default())
+        .hold_together(together)
+        .on_freeze(move |freeze| {
+            let _ = seen.send(freeze.phase);
+        })
+        .watch_run_loop()
+        .unwrap();
+    beacon.transition(Activity::Entry);
+    beacon.transition(Activity::AfterWaiting);
+    freeze_outer(&|| is_seen.try_recv() == Ok(Phase::Detected));
+    drop((end, beacon));
+    monitor.stop();
+    waits.unwrap().join().unwrap();
+    let record = records(&file).remove(0);
+    let other = record.threads.iter().find(|thread| thread.name == "waits beside").unwrap();
+    assert!(names(&record).iter().any(|name| name.contains("freeze_inner")) && !other.frames.is_empty());
+    (record.set.how, [record.watched().unwrap().held.how, other.held.how])
+}
+
+#[test]
+fn threads_are_held_together_where_that_is_asked_for_and_permitted() {
+    let _turn = turn();
+    let (set, held) = holding(false);
+    assert!(matches!(set, SetHow::OneByOne) && held.into_iter().all(is_read_whole), "{held:?}");
+    let (set, held) = holding(true);
+    assert_eq!(set == SetHow::OneByOne, cfg!(target_os = "macos"), "that is what was asked for");
+    assert!(held.into_iter().all(is_read_whole), "{held:?}");
+    assert_eq!(set == SetHow::Together, held.contains(&HeldHow::Ptrace), "{held:?}");
 }

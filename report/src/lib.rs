@@ -1,7 +1,7 @@
 //! The report file: what a freeze looked like, in a form that survives the process.
 //!
 //! ```text
-//! About, View, ImageTable ──encode──▶ bytes ──ring──▶ slot of a mapped file ──read──▶ Record ──show──▶ text, JSON
+//! About, View, ImageTable ──encode──▶ bytes ──ring──▶ slot of the file ──read──▶ Record ──show──▶ text, JSON
 //!                           (no_std, no allocation, signal-safe)              (std, treats the file as hostile)
 //! ```
 //!

@@ -35,12 +35,17 @@ fn sample() -> Sample {
         let record = record(&captured, n, 60_000);
         let mut slot = report.ring().write(&record).unwrap();
         // An odd and an even number of updates.
+        let tail = common::tail();
+        assert!(report.ring().store_tail(&mut slot, &tail));
         for update in 0..=n {
             report.ring().update(&mut slot, Live::new(300_000_000 + u64::from(update), Outcome::Recovered));
         }
         let start = FIRST_SLOT as u64 + (2 + u64::from(n)) * u64::from(SIZE.stride);
         used.push(start..start + 192);
         used.push(start + PAYLOAD as u64..start + (PAYLOAD + record.len()) as u64);
+        let room = report.ring().tail_room(&slot) as u64;
+        let tail_at = start + u64::from(SIZE.stride) - 2 * room;
+        used.push(tail_at..tail_at + tail.len() as u64);
     }
     let crash = crash_record(&captured, 2, SEGMENTATION_FAULT, 60_000);
     report.ring().write_crash(&crash).unwrap();

@@ -5,13 +5,13 @@ mod common;
 use common::{Captured, Folder, about, capture, owner, record};
 use freezeframe_report::encode::encode;
 use freezeframe_report::file::{FileError, ReportFile, Size};
-use freezeframe_report::layout::Outcome;
+use freezeframe_report::layout::{FIRST_SLOT, Outcome, SlotState};
 use freezeframe_report::read::{HeldHow, RecordOutcome, RecordStrategy, Report, SetHow};
 use freezeframe_report::ring::{Live, Owner, RingError};
 use freezeframe_report::show::{Symbols, TextOptions, to_json, write_text};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::Held;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 const SMALL: Size = Size { slots: 4, stride: 128 * 1024 };
 
@@ -282,6 +282,60 @@ fn a_record_of_a_dead_process_was_killed_in_the_middle() {
     let records = Report::open(&folder.path("r")).unwrap().records;
     assert_eq!((records[0].outcome, records[0].duration_ns), (RecordOutcome::Killed, 350_000_000));
     assert_eq!((records[1].outcome, records[1].duration_ns), (RecordOutcome::Ongoing, 260_000_000));
+}
+
+#[test]
+fn a_slot_whose_writer_died_before_anything_could_be_read_is_free_again() {
+    let captured = capture();
+    let folder = Folder::new();
+    let (path, write) =
+        (folder.path("r"), |file: &ReportFile| file.ring().write(&record(&captured, 1, 100_000)));
+    drop(ReportFile::open(&path, SMALL, owner()).unwrap());
+    // Slots 2 and 3 are those for any freeze. The state, as the claim leaves it.
+    let raw = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for slot in [2, 3] {
+        let at = (FIRST_SLOT + slot * SMALL.stride as usize) as u64;
+        raw.write_all_at(&(SlotState::Writing as u32).to_le_bytes(), at).unwrap();
+    }
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    let slots = || Report::open(&path).unwrap().records.iter().map(|record| record.slot).collect::<Vec<_>>();
+    write(&file).unwrap();
+    write(&file).unwrap();
+    assert_eq!(slots(), [2, 3]);
+    // One of which something can be read stays until it was.
+    raw.write_all_at(
+        &(SlotState::Writing as u32).to_le_bytes(),
+        (FIRST_SLOT + 2 * SMALL.stride as usize) as u64,
+    )
+    .unwrap();
+    drop(file);
+    let file = ReportFile::open(&path, SMALL, owner()).unwrap();
+    write(&file).unwrap();
+    let free = u32::from_le_bytes(
+        std::fs::read(&path).unwrap()[FIRST_SLOT + SMALL.stride as usize..][..4].try_into().unwrap(),
+    );
+    assert_eq!(free, SlotState::Committed as u32, "the reserve, since no other is free");
+}
+
+#[test]
+fn what_a_writer_did_not_finish_stays_where_no_slot_is_free() {
+    let captured = capture();
+    let folder = Folder::new();
+    let dead = Owner { start_ticks: 1, ..owner() };
+    let file = ReportFile::open(&folder.path("r"), SMALL, dead).unwrap();
+    (1..=3).for_each(|n| _ = file.ring().write(&record(&captured, n, 100_000)).unwrap());
+    // The third one, in the reserve, as if its writer had died before the commit.
+    let raw = std::fs::OpenOptions::new().write(true).open(folder.path("r")).unwrap();
+    let reserve = (FIRST_SLOT + SMALL.stride as usize) as u64;
+    raw.write_all_at(&(SlotState::Writing as u32).to_le_bytes(), reserve).unwrap();
+    let threads =
+        |report: &Report| report.records.iter().map(|record| record.threads.len()).collect::<Vec<_>>();
+    drop(file);
+    let file = ReportFile::open(&folder.path("r"), SMALL, dead).unwrap();
+    let before = threads(&Report::open(&folder.path("r")).unwrap());
+    assert_eq!(file.ring().write(&record(&captured, 4, 100_000)).unwrap_err(), RingError::Full);
+    let report = Report::open(&folder.path("r")).unwrap();
+    assert_eq!((threads(&report), report.records[2].complete), (before, false));
 }
 
 #[test]

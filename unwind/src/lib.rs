@@ -24,6 +24,7 @@ pub mod memory;
 pub mod rule;
 pub mod snapshot;
 pub mod suspend;
+mod sync;
 mod sys;
 pub mod tables;
 pub mod threads;

@@ -116,7 +116,9 @@ fn anothers_session_is_waited_for_and_ones_own_is_given_up() {
     let mut session = suspender.session().unwrap();
     let suspended = session.suspend(target.id, PATIENCE).unwrap();
     on_alternate_stack(|| raise(suspender));
-    assert!(matches!(held(&storage(), &target), Held::Signal { .. }));
+    // It may take its time to leave the handler in which it was held, where no signal reaches it.
+    let again = held(&storage(), &target);
+    assert!(matches!(again, Held::Signal { .. } | Held::Ptrace { .. }), "{again:?}");
     drop(suspended);
     drop(session);
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::turn;
+use common::{deaf, turn};
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::locks::{Chain, ChainEnd, LockKind, LockWait, Owner};
 use freezeframe_unwind::snapshot::{Options, Snapshot};
@@ -86,6 +86,15 @@ fn wait_for_wait(id: ThreadId) {
     }
 }
 
+/// An emulator, which is told by a deaf thread of its own, does not tell of the system call that a thread waits in.
+fn waits_are_untold() -> bool {
+    let untold = !deaf().is_empty();
+    if untold {
+        println!("not tested: an emulator does not tell of the system call that a thread waits in");
+    }
+    untold
+}
+
 fn locks(purpose: Purpose) -> Vec<(ThreadId, Option<LockWait>)> {
     let suspender = freezeframe_unwind::init::init(Default::default()).unwrap();
     let (images, snapshot) = &mut *STORAGE.lock().unwrap();
@@ -108,6 +117,9 @@ fn check(expected: &[(&str, ThreadId, Option<LockWait>)]) {
 #[cfg(target_env = "gnu")]
 #[test]
 fn each_lock_of_the_c_library_is_found_with_its_owner() {
+    if waits_are_untold() {
+        return;
+    }
     let (_turn, _) = turn();
     let me = Owner::Thread(current());
     let normal = mutex(None);
@@ -236,6 +248,9 @@ fn each_lock_of_the_c_library_is_found_with_its_owner() {
 
 #[test]
 fn locks_of_the_standard_library_are_known_and_their_owners_are_not() {
+    if waits_are_untold() {
+        return;
+    }
     let (_turn, _) = turn();
     let mutex: &'static Mutex<u64> = Box::leak(Box::default());
     let lock: &'static RwLock<u64> = Box::leak(Box::default());
@@ -260,6 +275,9 @@ fn locks_of_the_standard_library_are_known_and_their_owners_are_not() {
 #[cfg(target_env = "gnu")]
 #[test]
 fn three_threads_that_wait_in_a_ring_are_a_deadlock_and_one_behind_them_leads_there() {
+    if waits_are_untold() {
+        return;
+    }
     let (_turn, _) = turn();
     let locks_of_ring = [(); 3].map(|()| mutex(None));
     let barrier = Arc::new(std::sync::Barrier::new(4));

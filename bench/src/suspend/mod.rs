@@ -24,7 +24,7 @@ static STORAGE: Mutex<Storage> = Mutex::new(Storage { images: ImageTable::new(),
 
 const COUNTS: [usize; 3] = [1, 16, 128];
 
-pub(crate) fn run() -> Result<Table, Box<dyn Error>> {
+pub(crate) fn run() -> Result<Vec<Table>, Box<dyn Error>> {
     let mut table = Table::new(
         "the longest time that a thread stands still while threads are captured; of those held together, all of them",
         "capture",
@@ -74,7 +74,7 @@ pub(crate) fn run() -> Result<Table, Box<dyn Error>> {
     table
         .notes
         .push("threads that run are more than the processors: each waits for its turn to be stopped".into());
-    Ok(table)
+    Ok(vec![table])
 }
 
 /// The longest time that one of the crowd was held, or all of them together.

@@ -21,7 +21,7 @@ use mapped::Mapped;
 use std::error::Error;
 use std::time::Instant;
 
-pub(crate) fn run() -> Result<Table, Box<dyn Error>> {
+pub(crate) fn run() -> Result<Vec<Table>, Box<dyn Error>> {
     let images = images()?;
     let mapped = Mapped::read(&images)?;
     let mut table =
@@ -36,7 +36,7 @@ pub(crate) fn run() -> Result<Table, Box<dyn Error>> {
         ("an entry of RuleCache", RuleCache::ENTRY_SIZE),
     ];
     table.notes.extend(sizes.map(|(name, size)| format!("{name}: {size} bytes")));
-    Ok(table)
+    Ok(vec![table])
 }
 
 /// Where all walks begin that are told where: in a function that is there as long as they are.

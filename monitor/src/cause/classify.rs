@@ -51,6 +51,9 @@ pub(crate) struct Seen<'a> {
     pub(crate) window_ns: u64,
     /// CPU time in it.
     pub(crate) cpu_ns: u64,
+    /// CPU time since the first look of this silence, in percent of that time: whoever computes a little all the time
+    /// computes, however little a single look shows.
+    pub(crate) overall_percent: u64,
     /// Time in it that the thread waited for a processor; none if the system does not tell.
     pub(crate) run_queue_ns: Option<u64>,
     /// Ticks of the watcher in this silence that came too late.
@@ -69,7 +72,7 @@ pub(crate) struct Seen<'a> {
 pub(crate) const EVIDENCE: usize = 6;
 
 /// A cause and what it is concluded from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) cause: Cause,
     evidence: [Evidence<'static>; EVIDENCE],
@@ -118,7 +121,7 @@ pub(crate) fn classify(seen: &Seen<'_>) -> Finding {
     if seen.loop_waits {
         return with_share(Finding::new(Cause::Idle).with(EvidenceKind::State, seen.state as u64, 0, ""));
     }
-    if cpu >= 50 || cpu >= 10 && cpu + queue >= 60 {
+    if cpu >= 50 || seen.overall_percent.max(cpu) >= 5 && cpu + queue >= 60 {
         return with_queue(with_share(Finding::new(Cause::CpuBound)));
     }
     // The first look: nothing is known of the time before.
@@ -151,7 +154,7 @@ fn late(finding: Finding, seen: &Seen<'_>) -> Finding {
 fn by_call(seen: &Seen<'_>) -> Option<Finding> {
     let call = seen.call?;
     let (name, wait) = calls::find(seen.architecture, call.number)?;
-    let [first, operation, value, ..] = call.arguments;
+    let [first, operation, value, fourth, ..] = call.arguments;
     let cause = match wait {
         Wait::Sleep => Cause::Sleeping,
         Wait::Child => Cause::Child,
@@ -169,6 +172,15 @@ fn by_call(seen: &Seen<'_>) -> Option<Finding> {
     }
     if wait == Wait::Futex {
         finding = finding.with(EvidenceKind::Word, first, value & 0xffff_ffff, "");
+    }
+    // In milliseconds, and negative for none, of those calls that have it in a register.
+    let timeout = match name {
+        "poll" => Some(value as i32),
+        "epoll_wait" | "epoll_pwait" => Some(fourth as i32),
+        _ => None,
+    };
+    if let Some(Ok(ms)) = timeout.map(u64::try_from) {
+        finding = finding.with(EvidenceKind::Timeout, ms * 1_000_000, 0, "");
     }
     Some(with_function(finding, seen, cause))
 }

@@ -10,7 +10,7 @@ pub(super) fn of(number: u64) -> Option<Descriptor> {
     // SAFETY: borrowed for one `fstat`, which says so if nothing is open under that number.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     let status = rustix::fs::fstat(descriptor).ok()?;
-    Some(match FileType::from_raw_mode(status.st_mode as _) {
+    Some(match FileType::from_raw_mode(status.st_mode) {
         FileType::RegularFile | FileType::Symlink => Descriptor::File,
         FileType::Fifo => Descriptor::Pipe,
         FileType::Socket => Descriptor::Socket,

@@ -65,6 +65,7 @@ impl Causes {
 pub(crate) struct Circumstances {
     pub(crate) window_ns: u64,
     pub(crate) cpu_ns: u64,
+    pub(crate) overall_percent: u64,
     pub(crate) run_queue_ns: Option<u64>,
     pub(crate) late_ticks: u64,
     pub(crate) loop_waits: bool,
@@ -99,6 +100,7 @@ pub(crate) fn investigate(
         architecture,
         window_ns: circumstances.window_ns,
         cpu_ns: circumstances.cpu_ns,
+        overall_percent: circumstances.overall_percent,
         run_queue_ns: circumstances.run_queue_ns,
         late_ticks: circumstances.late_ticks,
         state: facts.state,

@@ -37,6 +37,12 @@ impl Guarded {
         Ok(guarded)
     }
 
+    /// From now on nobody can write to it.
+    pub(super) fn make_read_only(&self) -> Result<(), Errno> {
+        // SAFETY: this value's own mapping; what it holds is only read from now on.
+        unsafe { mprotect(self.start().cast(), self.bytes, MprotectFlags::READ) }
+    }
+
     /// Its first byte.
     pub(super) fn start(&self) -> *mut u8 {
         self.base.wrapping_byte_add(self.page).cast()

@@ -28,6 +28,7 @@
 //!   signals end up in a report that is none.
 
 mod handler;
+mod kept;
 mod memory;
 mod signals;
 mod stack;

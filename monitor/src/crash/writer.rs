@@ -1,16 +1,18 @@
 //! From a signal to a record in the file, with memory that was there before.
 
+use super::kept::Kept;
 use super::memory::Guarded;
 use super::signals::Info;
 use crate::clock;
 use crate::facts::{Facts, Moment};
 use freezeframe_arch::Registers;
-use freezeframe_report::encode::{About, AppState, Kind, Strategy, Told, encode};
-use freezeframe_report::file::ReportFile;
+use freezeframe_report::encode::{About, Kind, Strategy, Told, encode};
+use freezeframe_report::file::{Handle, ReportFile};
+use freezeframe_report::ring::Owner;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot};
-use freezeframe_unwind::suspend::{Patience, Suspender, exempt};
-use freezeframe_unwind::threads::current;
+use freezeframe_unwind::suspend::{Patience, Purpose, Suspender, exempt};
+use freezeframe_unwind::threads::{current, hurry};
 use rustix::io::Errno;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -20,26 +22,29 @@ const MAX_THREADS: usize = 1024;
 /// How many frames they share: more than fit into a slot of the usual size.
 const MAX_FRAMES: usize = 12_288;
 
+/// How many bytes of stacks are kept of threads that are held at one time. Those beyond are stopped by themselves.
+const ARENA: usize = 2 << 20;
+
 struct Storage {
     images: ImageTable,
-    snapshot: Snapshot<MAX_THREADS, MAX_FRAMES>,
+    snapshot: Snapshot<MAX_THREADS, MAX_FRAMES, ARENA>,
 }
 
-/// Takes the stacks and writes the record.
+/// Takes the stacks and writes the record. Nothing of it that a crash needs lies on the heap.
 pub(super) struct Writer {
-    facts: Facts,
-    app: String,
-    version: String,
+    owner: Owner,
+    kept: Kept,
     /// One process has one crash.
     uuid: [u8; 16],
     suspender: Suspender,
     /// How long the other threads may take, all together.
     others_within_ns: u64,
-    file: Arc<ReportFile>,
+    file: Handle,
     storage: NonNull<Storage>,
-    /// Records are made here first: a store into a mapped file can wait for the file system.
+    /// Records are made here first, and then written.
     staging: Guarded,
     _storage: Guarded,
+    _file: Arc<ReportFile>,
 }
 
 impl Writer {
@@ -54,20 +59,20 @@ impl Writer {
         let memory = Guarded::new(size_of::<Storage>()).map_err(system)?;
         let staging = Guarded::new(file.ring().record_bytes()).map_err(system)?;
         let storage = fill(&memory)?;
-        // What these learn once, they learn now.
-        let _ = (facts.system(), Moment::read());
+        let kept = Kept::new(&facts, &app, &version, &Moment::read()).map_err(system)?;
         let uuid = *uuid::Uuid::new_v4().as_bytes();
         Ok(Self {
-            facts,
-            app,
-            version,
+            owner: facts.owner,
+            kept,
             uuid,
             suspender,
             others_within_ns,
-            file,
+            // SAFETY: the file is dropped with this value.
+            file: unsafe { file.handle() },
             storage,
             staging,
             _storage: memory,
+            _file: file,
         })
     }
 
@@ -75,6 +80,8 @@ impl Writer {
     /// bounded time, but for what the file system takes.
     pub(super) fn write(&mut self, info: &Info, registers: Option<&Registers>) {
         let now = clock::now();
+        // Where many threads run, this one's turn would come seldom.
+        let _hurry = hurry();
         // A freeze's capture that goes on now need not wait for this thread. Nobody takes this back: the process ends.
         std::mem::forget(exempt::exempt(current()));
         // SAFETY: filled in by `new`; the mapping is this value's own.
@@ -82,8 +89,14 @@ impl Writer {
         // An older table is better than none.
         let _ = images.refresh();
         let here = freezeframe_arch::capture();
-        let other_patience = Patience { stop_within_ns: self.others_within_ns / 10, ..Patience::DEFAULT };
-        let options = Options { other_patience, all_within_ns: self.others_within_ns, ..Options::default() };
+        // At one time: however many threads run, they all stop in the time that one does.
+        let options = Options {
+            purpose: Purpose::AllTogether,
+            first_patience: Patience { stop_within_ns: self.others_within_ns / 2, ..Patience::DEFAULT },
+            other_patience: Patience { stop_within_ns: self.others_within_ns / 10, ..Patience::DEFAULT },
+            all_within_ns: self.others_within_ns,
+            ..Options::default()
+        };
         snapshot.capture_from_context(&self.suspender, images, registers.unwrap_or(&here), &options);
         let moment = Moment::read();
         let about = About {
@@ -102,9 +115,9 @@ impl Writer {
             misses: 0,
             late_ticks: 0,
             wakeups: 0,
-            boot_id: self.facts.owner.boot_id,
-            process: self.facts.process(&self.app, &self.version, AppState::Unknown, &moment),
-            system: self.facts.system(),
+            boot_id: self.owner.boot_id,
+            process: self.kept.process(&moment),
+            system: self.kept.system(),
             told: Told::default(),
             vitals: None,
         };
@@ -120,7 +133,7 @@ impl Writer {
 
     /// The process that this is for.
     pub(super) const fn pid(&self) -> u32 {
-        self.facts.owner.pid
+        self.owner.pid
     }
 }
 

@@ -166,8 +166,11 @@ impl Detector {
         self.late_ticks
     }
 
-    /// Changes what counts as a freeze, from the next tick on.
+    /// Changes what counts as a freeze: at once if ticks become shorter, from the next one on if they become longer.
     pub const fn set_threshold(&mut self, threshold: Threshold) {
+        // A tick that goes on ends as early as if it had begun so.
+        let shorter_ns = self.threshold.interval_ns.saturating_sub(threshold.interval_ns);
+        self.due_ns = self.due_ns.saturating_sub(shorter_ns);
         self.threshold = threshold;
     }
 

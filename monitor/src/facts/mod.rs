@@ -123,6 +123,12 @@ impl Moment {
         }
     }
 
+    /// The same process with what has changed.
+    pub(crate) fn of<'a>(&self, process: Process<'a>) -> Process<'a> {
+        let Self { debugged, cpu_ns, footprint_bytes, .. } = *self;
+        Process { debugged, cpu_ns, footprint_bytes, ..process }
+    }
+
     /// What the clock that goes on while the system sleeps has shown at a time of the other clock.
     pub(crate) fn continuous(&self, time_ns: u64) -> u64 {
         time_ns.saturating_add(self.slept_ns)

@@ -25,12 +25,16 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(100);
 /// How many events wait for their turn.
 const EVENTS: usize = 32;
 
+type Filter = Box<dyn FnMut(&Candidate) -> bool + Send>;
+type Enrich = Box<dyn FnMut(&Candidate, &mut Values) + Send>;
+type OnFreeze = Box<dyn FnMut(&Freeze<'_>) + Send>;
+
 /// The program's closures.
 #[derive(Default)]
 pub(crate) struct Closures {
-    pub(crate) filter: Option<Box<dyn FnMut(&Candidate) -> bool + Send>>,
-    pub(crate) enrich: Option<Box<dyn FnMut(&Candidate, &mut Values) + Send>>,
-    pub(crate) on_freeze: Option<Box<dyn FnMut(&Freeze<'_>) + Send>>,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) enrich: Option<Enrich>,
+    pub(crate) on_freeze: Option<OnFreeze>,
 }
 
 impl Closures {
@@ -95,6 +99,8 @@ impl Hooks {
             let _ = send.send(current());
             serve(&shared, &component, closures);
         })?;
+        // Where locks are made when they are first used, this one is now: not in the middle of a freeze.
+        drop(hooks.shared.answered.wait_timeout(hooks.shared.lock(), Duration::ZERO));
         hooks.id = known.recv().ok();
         hooks.thread = Some(thread);
         Ok(hooks)
@@ -148,11 +154,19 @@ impl Hooks {
 
     /// Waits until everything was told, however long the closures take.
     pub(crate) fn finish(mut self) {
-        self.shared.lock().closed = true;
-        self.shared.asked.notify_one();
-        if let Some(thread) = self.thread.take() {
+        let thread = self.thread.take();
+        drop(self);
+        if let Some(thread) = thread {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Hooks {
+    /// The thread ends when it has told everything; nobody waits for that here.
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.asked.notify_one();
     }
 }
 

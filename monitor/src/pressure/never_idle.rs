@@ -17,14 +17,17 @@ pub(crate) enum IdleStep {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NeverIdle {
     limit_ns: u64,
+    /// Looks that lie further apart say nothing of the time between: the process was stopped.
+    gap_ns: u64,
+    last_ns: u64,
     /// Time before this does not count: a freeze, a pause, or time in which nobody watched.
     from_ns: u64,
     since_ns: Option<u64>,
 }
 
 impl NeverIdle {
-    pub(crate) const fn new(limit_ns: u64, now_ns: u64) -> Self {
-        Self { limit_ns, from_ns: now_ns, since_ns: None }
+    pub(crate) const fn new(limit_ns: u64, gap_ns: u64, now_ns: u64) -> Self {
+        Self { limit_ns, gap_ns, last_ns: now_ns, from_ns: now_ns, since_ns: None }
     }
 
     pub(crate) const fn limit_ns(&self) -> u64 {
@@ -34,12 +37,19 @@ impl NeverIdle {
     /// Forgets the time before: another verdict is about that, or nobody has watched it. Returns how long the episode lasted
     /// that goes on, if one does.
     pub(crate) fn start_afresh(&mut self, now_ns: u64) -> Option<u64> {
-        self.from_ns = now_ns;
+        (self.from_ns, self.last_ns) = (now_ns, now_ns);
         self.since_ns.take().map(|since| now_ns.saturating_sub(since))
     }
 
     /// One look: when the loop last came back from a wait.
     pub(crate) fn look(&mut self, now_ns: u64, waited_ns: u64) -> IdleStep {
+        let last_ns = std::mem::replace(&mut self.last_ns, now_ns);
+        if now_ns.saturating_sub(last_ns) > self.gap_ns {
+            self.from_ns = now_ns;
+            if let Some(since) = self.since_ns.take() {
+                return IdleStep::Ended { duration_ns: last_ns.saturating_sub(since) };
+            }
+        }
         if let Some(since) = self.since_ns {
             if waited_ns > since {
                 self.since_ns = None;
@@ -63,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_does_not_wait_for_as_long_as_was_set_is_one_episode_until_it_waits() {
-        let mut never = NeverIdle::new(1000, 0);
+        let mut never = NeverIdle::new(1000, 10_000, 0);
         assert_eq!(never.look(900, 500), IdleStep::Fine(400));
         assert_eq!(never.look(1499, 500), IdleStep::Fine(999));
         assert_eq!(never.look(1500, 500), IdleStep::Began { since_ns: 500 });
@@ -74,10 +84,22 @@ mod tests {
 
     #[test]
     fn time_that_another_verdict_is_about_does_not_count() {
-        let mut never = NeverIdle::new(1000, 0);
+        let mut never = NeverIdle::new(1000, 10_000, 0);
         assert_eq!(never.start_afresh(5000), None);
         assert_eq!(never.look(5900, 10), IdleStep::Fine(900));
         assert_eq!(never.look(6000, 10), IdleStep::Began { since_ns: 5000 });
         assert_eq!(never.start_afresh(6100), Some(1100), "a freeze begins in the middle of it");
+    }
+
+    #[test]
+    fn time_in_which_nobody_looked_is_no_livelock() {
+        let mut never = NeverIdle::new(1000, 200, 0);
+        for at in (0..900).step_by(50) {
+            assert!(matches!(never.look(at, 0), IdleStep::Fine(_)));
+        }
+        assert_eq!(never.look(9000, 0), IdleStep::Fine(0), "it was stopped in between");
+        let steps: Vec<_> = (1..=20).map(|n| never.look(9000 + n * 50, 0)).collect();
+        assert_eq!(steps[19], IdleStep::Began { since_ns: 9000 });
+        assert_eq!(never.look(20_000, 0), IdleStep::Ended { duration_ns: 1000 });
     }
 }

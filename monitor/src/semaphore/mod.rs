@@ -1,14 +1,21 @@
 //! What the watcher sleeps on.
 
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, loom))))]
+mod futex;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux;
 #[cfg(target_vendor = "apple")]
 mod mach;
 
+#[cfg(all(test, loom))]
+use freezeframe_races::futex;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use linux::Semaphore;
 #[cfg(target_vendor = "apple")]
 pub use mach::Semaphore;
+
+#[cfg(all(test, loom))]
+mod races;
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,16 @@
 //! The run-loop strategy: the loop stores where it is.
 
+use super::parks::Turns;
 use super::source::{Control, Source, Watched};
 use crate::activity::Activity;
 use crate::clock;
 use crate::detect::Reading;
+use crate::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Who asks the kernel for events and gets some at once has not waited.
 const REAL_WAIT_NS: u64 = 20_000;
@@ -19,52 +20,77 @@ const REAL_WAIT_NS: u64 = 20_000;
 pub(crate) struct BeaconShared {
     /// `epoch << 8 | activity`. Written by the loop's thread only.
     word: AtomicU64,
-    /// When the last transition was. Written before `word`: a reader that sees a new word sees its time.
-    since_ns: AtomicU64,
-    /// The latest silence of a busy loop for a whole timeout or more: the epoch in which it was, plus one so that zero
-    /// means none, and when it ended. Written before `word`, the end first. The watcher looks once in a timeout, so it
-    /// sees each.
-    silent_epoch: AtomicU64,
-    silent_end_ns: AtomicU64,
+    /// Of the current epoch and the one before, each in the place of its parity. An epoch's is written before its word, while
+    /// readers of the last word look at the other one.
+    epochs: [Epoch; 2],
     /// When the loop last came back from a wait in which it really waited.
     waited_ns: AtomicU64,
     /// How many runs are nested in each other.
     depth: AtomicU32,
     /// The watcher sleeps without a deadline until the loop leaves its wait.
     parked: AtomicBool,
+    /// For a loop that tells of its waits only.
+    pub(super) turns: Turns,
     control: Arc<Control>,
-    thread: ThreadId,
+    thread: AtomicI32,
+}
+
+/// What belongs to an epoch.
+#[derive(Debug, Default)]
+struct Epoch {
+    /// When it began: the last transition.
+    since_ns: AtomicU64,
+    /// The latest silence of a busy loop for a whole timeout or more: the epoch in which it was, plus one so that zero
+    /// means none, and when it ended. The watcher looks once in a timeout, so it sees each.
+    silent_epoch: AtomicU64,
+    silent_end_ns: AtomicU64,
 }
 
 impl BeaconShared {
     pub(crate) fn new(thread: ThreadId, control: Arc<Control>) -> Self {
-        Self {
+        let shared = Self {
             word: AtomicU64::new(Activity::Exit as u64),
-            since_ns: AtomicU64::new(clock::now()),
-            silent_epoch: AtomicU64::new(0),
-            silent_end_ns: AtomicU64::new(0),
+            epochs: Default::default(),
             waited_ns: AtomicU64::new(clock::now()),
             depth: AtomicU32::new(0),
             parked: AtomicBool::new(false),
+            turns: Turns::default(),
             control,
-            thread,
-        }
+            thread: AtomicI32::new(thread.0),
+        };
+        shared.epoch(0).since_ns.store(clock::now(), Ordering::Relaxed);
+        shared
     }
 
-    fn store(&self, activity: Activity) {
+    fn epoch(&self, epoch: u64) -> &Epoch {
+        let [even, odd] = &self.epochs;
+        if epoch.is_multiple_of(2) { even } else { odd }
+    }
+
+    /// What the loop is about to do. Called by whoever runs it.
+    pub(crate) fn store(&self, activity: Activity) {
+        self.store_at(activity, clock::now());
+    }
+
+    fn store_at(&self, activity: Activity, now: u64) {
         let earlier = self.word.load(Ordering::Relaxed);
         let was_busy = Activity::from_code(earlier as u8).is_some_and(Activity::is_busy);
-        let now = clock::now();
         let epoch = (earlier >> 8).wrapping_add(1);
-        let silent_ns = now.saturating_sub(self.since_ns.load(Ordering::Relaxed));
-        if was_busy && silent_ns >= self.control.interval_ns.load(Ordering::Relaxed) {
-            self.silent_end_ns.store(now, Ordering::Relaxed);
-            self.silent_epoch.store(epoch, Ordering::Release);
-        }
+        let (last, next) = (self.epoch(earlier >> 8), self.epoch(epoch));
+        let silent_ns = now.saturating_sub(last.since_ns.load(Ordering::Relaxed));
+        let (silent_epoch, silent_end_ns) =
+            if was_busy && silent_ns >= self.control.interval_ns.load(Ordering::Relaxed) {
+                (epoch, now)
+            } else {
+                (last.silent_epoch.load(Ordering::Relaxed), last.silent_end_ns.load(Ordering::Relaxed))
+            };
+        // Released: who sees one of these sees the last word too, and so that the word it began with has passed.
+        next.since_ns.store(now, Ordering::Release);
+        next.silent_epoch.store(silent_epoch, Ordering::Release);
+        next.silent_end_ns.store(silent_end_ns, Ordering::Release);
         if !was_busy && silent_ns >= REAL_WAIT_NS {
             self.waited_ns.store(now, Ordering::Relaxed);
         }
-        self.since_ns.store(now, Ordering::Relaxed);
         self.word.store(epoch << 8 | activity as u64, Ordering::Release);
         // An exchange, not a load: either it sees the watcher's mark, or the watcher, whose mark is an exchange as well,
         // sees the word stored above.
@@ -72,15 +98,26 @@ impl BeaconShared {
             self.control.wake.post();
         }
     }
+
+    /// Another thread runs the loop now.
+    #[cfg(feature = "glib")]
+    pub(crate) fn set_thread(&self, thread: ThreadId) {
+        self.thread.store(thread.0, Ordering::Relaxed);
+    }
+
+    /// How many runs are nested in each other.
+    pub(crate) fn set_depth(&self, depth: u32) {
+        self.depth.store(depth, Ordering::Relaxed);
+    }
 }
 
 /// The loop's side of a monitor: tells where the loop is. It stays on the loop's thread.
 ///
-/// A transition costs a clock read and two stores, and an exchange when it leaves the wait; no system call unless the
+/// A transition costs a clock read and four stores, and an exchange when it leaves the wait; no system call unless the
 /// watcher sleeps.
 #[derive(Debug)]
 pub struct Beacon {
-    shared: Arc<BeaconShared>,
+    pub(super) shared: Arc<BeaconShared>,
     /// The activities of the runs around the innermost one, outermost first.
     outer: [Cell<u8>; Beacon::MAX_DEPTH],
     depth: Cell<usize>,
@@ -129,13 +166,14 @@ impl Beacon {
 impl Beacon {
     fn set_depth(&self, depth: usize) {
         self.depth.set(depth);
-        self.shared.depth.store(depth as u32, Ordering::Relaxed);
+        self.shared.set_depth(depth as u32);
     }
 }
 
 impl Drop for Beacon {
     /// A loop whose beacon is gone is not busy.
     fn drop(&mut self) {
+        self.shared.turns.stop_asking();
         self.shared.store(Activity::Exit);
     }
 }
@@ -144,11 +182,15 @@ impl Source for Arc<BeaconShared> {
     fn read(&mut self, now_ns: u64) -> Watched {
         loop {
             let word = self.word.load(Ordering::Acquire);
-            let since_ns = self.since_ns.load(Ordering::Acquire);
-            let silent_epoch = self.silent_epoch.load(Ordering::Acquire);
-            let silent_end_ns = self.silent_end_ns.load(Ordering::Acquire);
+            let epoch = self.epoch(word >> 8);
+            let since_ns = epoch.since_ns.load(Ordering::Acquire);
+            let silent_epoch = epoch.silent_epoch.load(Ordering::Acquire);
+            let silent_end_ns = epoch.silent_end_ns.load(Ordering::Acquire);
             if self.word.load(Ordering::Acquire) == word {
                 let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
+                if busy {
+                    Turns::ask(self);
+                }
                 let silence = silent_epoch.checked_sub(1).map(|epoch| (epoch, silent_end_ns));
                 let reading = Reading { epoch: (word >> 8, 0), busy, since_ns, silence };
                 let waits = !busy && now_ns.saturating_sub(since_ns) >= REAL_WAIT_NS;
@@ -179,13 +221,16 @@ impl Source for Arc<BeaconShared> {
     }
 
     fn thread(&self) -> ThreadId {
-        self.thread
+        ThreadId(self.thread.load(Ordering::Relaxed))
     }
 
     fn strategy(&self) -> Strategy {
         Strategy::RunLoop
     }
 }
+
+#[cfg(all(test, loom))]
+mod races;
 
 #[cfg(test)]
 mod tests {

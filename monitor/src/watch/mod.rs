@@ -2,6 +2,7 @@
 
 mod beacon;
 mod cpu;
+mod parks;
 mod ping;
 pub(crate) mod source;
 mod watcher;
@@ -9,6 +10,7 @@ mod watcher;
 pub use beacon::Beacon;
 pub(crate) use beacon::BeaconShared;
 pub(crate) use cpu::CpuWatch;
+pub use parks::Turn;
 pub(crate) use ping::PingSource;
 pub use ping::{Ping, PingTarget};
 pub(crate) use source::{Control, Source};

@@ -3,10 +3,10 @@
 use super::source::{Source, Watched};
 use crate::clock;
 use crate::detect::Reading;
+use crate::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// A loop that can be pinged.
 pub trait PingTarget: Send + 'static {
@@ -32,10 +32,14 @@ pub struct Ping {
 impl Ping {
     /// Answers, on the loop's thread.
     pub fn answer(self) {
+        self.answer_at(clock::now());
+    }
+
+    fn answer_at(self, now_ns: u64) {
         self.shared.thread.store(current().0, Ordering::Relaxed);
         // A late answer is smaller than the last one and changes nothing.
         if self.shared.answered.load(Ordering::Acquire) < self.generation {
-            self.shared.answered_ns.store(clock::now(), Ordering::Relaxed);
+            self.shared.answered_ns.store(now_ns, Ordering::Relaxed);
             self.shared.answered.fetch_max(self.generation, Ordering::AcqRel);
         }
     }
@@ -81,15 +85,18 @@ impl<T: PingTarget> PingSource<T> {
 
 impl<T: PingTarget> Source for PingSource<T> {
     fn read(&mut self, now_ns: u64) -> Watched {
-        if self.is_answered() && !self.target.is_waiting() {
+        // Once, and before the next question: its answer must not give its time to this one's. The time matters only to who
+        // sees an answer for the first time, and then no question is open.
+        let answered = self.shared.answered.load(Ordering::Acquire);
+        let silence =
+            (answered > 0).then(|| (open_epoch(answered), self.shared.answered_ns.load(Ordering::Relaxed)));
+        let mut busy = answered < self.asked;
+        if !busy && !self.target.is_waiting() {
+            busy = true;
             self.asked += 1;
             self.asked_ns = now_ns;
             self.target.post(Ping { generation: self.asked, shared: self.shared.clone() });
         }
-        let busy = !self.is_answered();
-        let answered = self.shared.answered.load(Ordering::Acquire);
-        let silence =
-            (answered > 0).then(|| (open_epoch(answered), self.shared.answered_ns.load(Ordering::Relaxed)));
         // An answered question is another epoch than the open one.
         let epoch = open_epoch(self.asked) + u64::from(!busy);
         let reading = Reading { epoch: (epoch, 0), busy, since_ns: self.asked_ns, silence };
@@ -114,6 +121,9 @@ impl<T: PingTarget> Source for PingSource<T> {
         Strategy::Ping
     }
 }
+
+#[cfg(all(test, loom))]
+mod races;
 
 #[cfg(test)]
 mod tests {

@@ -3,10 +3,10 @@
 use crate::detect::Reading;
 use crate::hooks::{Crumbs, Text};
 use crate::semaphore::Semaphore;
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What a strategy sees of the loop.
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +69,25 @@ pub(crate) struct Control {
 }
 
 impl Control {
+    pub(crate) fn pause(&self) {
+        self.pauses.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn resume(&self, now_ns: u64) {
+        // In this order: a watcher that sees no pause any more sees a fresh start too.
+        self.resumed_ns.store(now_ns, Ordering::Release);
+        self.resumptions.fetch_add(1, Ordering::AcqRel);
+        self.pauses.fetch_sub(1, Ordering::AcqRel);
+        self.wake.post();
+    }
+
     /// A strategy's reading with the pauses worked in: a paused loop is not busy, and a resumed one starts afresh.
     pub(crate) fn with_pauses(&self, reading: Reading) -> Reading {
-        let resumptions = self.resumptions.load(Ordering::Acquire);
+        // First: what is read of resumptions afterwards is not older.
+        let paused = self.pauses.load(Ordering::Acquire) > 0;
         Reading {
-            epoch: (reading.epoch.0, resumptions),
-            busy: reading.busy && self.pauses.load(Ordering::Acquire) == 0,
+            epoch: (reading.epoch.0, self.resumptions.load(Ordering::Acquire)),
+            busy: reading.busy && !paused,
             since_ns: reading.since_ns.max(self.resumed_ns.load(Ordering::Acquire)),
             ..reading
         }

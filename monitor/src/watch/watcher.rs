@@ -27,9 +27,13 @@ pub(crate) struct Watcher<S> {
 }
 
 impl<S: Source> Watcher<S> {
+    /// Gets ready, on the thread that is to watch.
+    pub(crate) fn begin(&mut self) {
+        self.recorder.begin();
+    }
+
     /// Watches until it is told to stop. What goes on then is closed with an unknown end.
     pub(crate) fn run(mut self) {
-        self.recorder.begin();
         let control = self.control.clone();
         let mut detector = Detector::new(self.threshold());
         loop {
@@ -113,6 +117,7 @@ impl<S: Source> Watcher<S> {
                 let silence = silence(duration_ns);
                 let thread = source.thread();
                 let learned = freezes.sampler.tick(&mut recorder.capturer, thread, silence, &still);
+                let learned = freezes.note_late(silence.late_ticks) || learned;
                 recorder.go_on(freezes, duration_ns, learned, &still);
             }
             Verdict::Recovered { duration_ns } => recorder.close(freezes, duration_ns, Outcome::Recovered),
@@ -124,7 +129,8 @@ impl<S: Source> Watcher<S> {
     fn look_for_waits(&mut self, watched: &Watched, now: u64, verdict: Verdict, late: bool) {
         let Self { source, recorder, never_idle, control, .. } = self;
         let (Some((never, track)), Some(waited_ns)) = (never_idle, watched.waited_ns) else { return };
-        let paused = control.pauses.load(Ordering::Acquire) > 0;
+        let expected = now < control.expected_until_ns.load(Ordering::Acquire);
+        let paused = expected || control.pauses.load(Ordering::Acquire) > 0;
         if late || paused || verdict != Verdict::Healthy {
             if let Some(duration_ns) = never.start_afresh(now) {
                 recorder.close(track, duration_ns, Outcome::Unknown);

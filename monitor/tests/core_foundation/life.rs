@@ -23,7 +23,10 @@ fn a_freeze_is_reported_once_and_closed_when_the_loop_turns() {
         stage.records().iter().all(|record| record.outcome != RecordOutcome::Ongoing)
     });
     let events: Vec<_> = events.try_iter().collect();
-    assert_eq!(events.iter().map(|event| event.0).collect::<Vec<_>>(), [Phase::Detected, Phase::Recovered]);
+    // It becomes more severe meanwhile.
+    let phases: Vec<_> =
+        events.iter().map(|event| event.0).filter(|phase| *phase != Phase::Worsened).collect();
+    assert_eq!(phases, [Phase::Detected, Phase::Recovered]);
     assert!(events[0].1 >= INTERVAL * 5, "{events:?}");
 }
 

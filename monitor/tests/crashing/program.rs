@@ -7,7 +7,7 @@ use freezeframe_report::file::Size;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::init::{Config, init};
 use freezeframe_unwind::snapshot::{Options, Snapshot};
-use freezeframe_unwind::suspend::{Way, Ways};
+use freezeframe_unwind::suspend::{Patience, Way, Ways};
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::hint::black_box;
 use std::mem::zeroed;
@@ -43,7 +43,7 @@ pub(crate) fn run(way: &str, file: &Path) {
     if way != "without a reporter" {
         let reporter = Reporter::to_file(file, SIZE).app("test.crash", "1.2");
         // A loaded machine takes its time to let a thread run its handler.
-        reporter.others_within(Duration::from_secs(20)).install().unwrap();
+        reporter.others_within(Duration::from_secs(40)).install().unwrap();
         let second = Reporter::to_file(file, SIZE).install();
         assert!(matches!(second, Err(InstallError::AlreadyInstalled)));
     }
@@ -111,8 +111,18 @@ fn crash(way: &str, file: &Path) {
         "corrupted stack pointer" => loses_its_stack(),
         "jump to null" => jumps_to(black_box(0)),
         "jump to data" => jumps_to(black_box(&raw const DATA as usize)),
-        "freeze's callback" => crashes_in_a_freezes_callback(file),
-        "in a capture" => crashes_in_a_capture(&|| writes_to_null()),
+        "freeze's callback" => crashes_in_a_freezes_callback(file, || {}),
+        "no descriptor is left" => crashes_in_a_freezes_callback(file, use_up_descriptors),
+        "many run" => {
+            (0..MANY)
+                .for_each(|_| drop(std::thread::Builder::new().name("runs".into()).spawn(runs).unwrap()));
+            while RUNNING.load(Ordering::SeqCst) < MANY {
+                std::thread::yield_now();
+            }
+            println!("crashes");
+            writes_to_null();
+        }
+        "in a capture" => crashes_in_a_capture(&|| writes_to_null(), Duration::from_secs(20)),
         "while captured" => crashes_while_another_captures(Duration::from_millis(300)),
         "while captured for long" => crashes_while_another_captures(Duration::from_secs(3600)),
         "two at once" => two_crash_at_once(),
@@ -126,8 +136,12 @@ fn crash(way: &str, file: &Path) {
             std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(9000).unwrap();
             aborts();
         }
-        "file not writable" => {
-            forbid_writing_to(file);
+        "file too large" => {
+            forbid_large_files();
+            aborts();
+        }
+        "writing is a crash" => {
+            forbid(libc::SYS_pwrite64);
             aborts();
         }
         other => panic!("no way to crash is called {other}"),
@@ -284,13 +298,36 @@ fn jumps_to(address: usize) {
     black_box(());
 }
 
-fn crashes_in_a_freezes_callback(file: &Path) {
+/// How many threads fight for the processors.
+pub(crate) const MANY: usize = 300;
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+#[inline(never)]
+fn runs() {
+    RUNNING.fetch_add(1, Ordering::SeqCst);
+    loop {
+        black_box(());
+    }
+}
+
+/// Opens files until that fails.
+fn use_up_descriptors() {
+    let limit = libc::rlimit { rlim_cur: 40, rlim_max: 40 };
+    // SAFETY: reads the limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        std::mem::forget(file);
+    }
+}
+
+fn crashes_in_a_freezes_callback(file: &Path, before_the_freeze: fn()) {
     let monitor = Monitor::builder("main")
         .interval(Duration::from_millis(10))
         .report_file(file, SIZE)
         .on_freeze(|_| writes_to_null())
         .watch_run_loop();
     let (_monitor, beacon) = monitor.unwrap();
+    before_the_freeze();
     beacon.transition(Activity::Entry);
     beacon.transition(Activity::AfterWaiting);
     freezes();
@@ -304,7 +341,7 @@ fn freezes() {
 
 /// Captures all threads; the companion, which comes first, is held while `still` is asked.
 #[inline(never)]
-fn crashes_in_a_capture(still: &dyn Fn()) {
+fn crashes_in_a_capture(still: &dyn Fn(), stop_within: Duration) {
     let storage = std::thread::Builder::new()
         .stack_size(16 << 20)
         .spawn(|| (Box::new(ImageTable::new()), Box::new(Snapshot::<16, 512>::new())));
@@ -317,8 +354,14 @@ fn crashes_in_a_capture(still: &dyn Fn()) {
     };
     let first = Some(ThreadId(COMPANION.load(Ordering::SeqCst)));
     let ways = Ways::only(Way::Signal);
+    let stop_within_ns = stop_within.as_nanos() as u64;
+    let first_patience = Patience { stop_within_ns, ..Patience::DEFAULT };
     snapshot
-        .capture(&suspender, &images, &Options { first, ways, still: &still, ..Options::default() })
+        .capture(
+            &suspender,
+            &images,
+            &Options { first, first_patience, ways, still: &still, ..Options::default() },
+        )
         .unwrap();
 }
 
@@ -328,10 +371,12 @@ fn crashes_while_another_captures(time: Duration) {
     let (send, captures) = mpsc::channel();
     let capturer = std::thread::Builder::new().name("capturer".into());
     let body = move || {
-        crashes_in_a_capture(&|| {
+        let captures = || {
             send.send(()).unwrap();
             std::thread::sleep(time);
-        });
+        };
+        // Soon after that the companion goes on by itself.
+        crashes_in_a_capture(&captures, Duration::from_millis(100));
         has_captured();
     };
     let _capturer = capturer.spawn(body).unwrap();
@@ -415,12 +460,18 @@ fn reads_behind_the_end_of_a_file(file: &Path) {
     }
 }
 
-/// A filter that lets the kernel send a signal for `getppid`.
 #[inline(never)]
 fn makes_a_forbidden_call() {
+    forbid(libc::SYS_getppid);
+    // SAFETY: no pointers.
+    black_box(unsafe { libc::getppid() });
+}
+
+/// A filter that lets the kernel send a signal for a system call.
+fn forbid(call: libc::c_long) {
     let filter = [
         libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 },
-        libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::SYS_getppid as u32 },
+        libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: call as u32 },
         libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x0003_0000 },
         libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 },
     ];
@@ -429,7 +480,6 @@ fn makes_a_forbidden_call() {
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const program), 0);
-        black_box(libc::getppid());
     }
 }
 
@@ -448,13 +498,9 @@ fn crashes_in_a_forked_child() {
     }
 }
 
-/// A store into the file's mapping is a crash in the handler.
-fn forbid_writing_to(file: &Path) {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let path = file.to_str().unwrap();
-    let line = maps.lines().find(|line| line.ends_with(path)).expect("the file is mapped");
-    let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
-    let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
-    // SAFETY: a mapping of this process.
-    assert_eq!(unsafe { libc::mprotect(start as *mut _, end - start, libc::PROT_READ) }, 0);
+/// Writing more than a process may write ends it by SIGXFSZ.
+fn forbid_large_files() {
+    let none = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+    // SAFETY: reads the limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &none) }, 0);
 }

@@ -37,13 +37,10 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        let end = self.used.saturating_add(bytes.len());
-        match self.out.get_mut(self.used..end) {
-            Some(room) if !self.overflowed => {
-                room.copy_from_slice(bytes);
-                self.used = end;
-            }
-            _ => self.overflowed = true,
+        if !self.overflowed && self.put(self.used, bytes) {
+            self.used = self.used.saturating_add(bytes.len());
+        } else {
+            self.overflowed = true;
         }
     }
 
@@ -72,8 +69,12 @@ impl<'a> Writer<'a> {
 
     /// Overwrites bytes that were written earlier.
     pub(super) fn patch(&mut self, at: usize, bytes: &[u8]) {
-        if let Some(earlier) = at.checked_add(bytes.len()).and_then(|end| self.out.get_mut(at..end)) {
-            earlier.copy_from_slice(bytes);
-        }
+        self.put(at, bytes);
+    }
+
+    /// All of the bytes, or none if they do not fit.
+    fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
+        let room = self.out.get_mut(at..).and_then(|room| room.get_mut(..bytes.len()));
+        room.map(|room| room.copy_from_slice(bytes)).is_some()
     }
 }

@@ -1,21 +1,24 @@
 //! Making a file: under another name, with every block allocated and written, and then all at once under its own.
 //!
-//! A store into a hole of a mapped file raises SIGBUS when the disk is full; so there are no holes.
+//! A hole has no place on the disk, which may be full when there is something to write; so there are no holes.
 
-use super::mapped::Size;
+use super::opened::Size;
 use super::{FileError, system};
 use crate::layout::{FIRST_SLOT, MAGIC, MAJOR, MINOR, PAGE, SECOND_SUPERBLOCK, Superblock, crc};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+/// Whoever else could cut the file off would end the program that has it mapped.
+pub(super) const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Makes the file at `path`, locked. None if there is one already.
 pub(super) fn create(path: &Path, size: Size) -> Result<Option<OwnedFd>, FileError> {
     let bytes = size.file_bytes();
     let temporary = Temporary::new(path)?;
     let file = &temporary.file;
-    super::mapped::lock(file, &temporary.path)?;
+    super::opened::lock(file, &temporary.path)?;
     let no_space = |action| {
         move |error| match error {
             Errno::NOSPC | Errno::DQUOT => FileError::NoSpace { path: path.to_owned(), bytes },
@@ -54,12 +57,12 @@ fn superblock(size: Size) -> Vec<u8> {
     block
 }
 
-pub(super) fn write_all(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+pub(super) fn write_all(file: impl AsFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
     while !bytes.is_empty() {
-        match rustix::io::pwrite(file, bytes, at) {
+        match rustix::io::pwrite(file.as_fd(), bytes, at) {
             Ok(0) => return Err(Errno::NOSPC),
             Ok(written) => {
-                bytes = &bytes[written..];
+                bytes = bytes.get(written..).unwrap_or(&[]);
                 at += written as u64;
             }
             Err(Errno::INTR) => {}
@@ -83,9 +86,11 @@ impl Temporary {
         hidden.push(format!(".{}", uuid::Uuid::new_v4().simple()));
         let temporary = path.with_file_name(hidden);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = system::create_new(&temporary, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(FileError::system(path, "create"))?;
-        Ok(Self { file, path: temporary })
+        let file = system::create_new(&temporary, flags, MODE).map_err(FileError::system(path, "create"))?;
+        let made = Self { file, path: temporary };
+        // Whatever the umask has taken away: the next start must be able to read it.
+        rustix::fs::fchmod(&made.file, MODE).map_err(FileError::system(path, "create"))?;
+        Ok(made)
     }
 
     /// Gives the file its name, unless that is taken.

@@ -26,12 +26,7 @@ pub(super) fn fill_holes(file: &OwnedFd, bytes: u64) -> Result<(), Errno> {
     rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)
 }
 
-/// Maps the file, with all of its pages in memory.
-pub(super) fn map(file: &OwnedFd, bytes: usize) -> std::io::Result<memmap2::MmapRaw> {
-    memmap2::MmapOptions::new().len(bytes).populate().map_raw(file)
-}
-
-/// Brings what is mapped to the disk.
-pub(super) fn sync(map: &memmap2::MmapRaw, _file: impl AsFd) -> std::io::Result<()> {
-    map.flush()
+/// Brings what was written to the disk.
+pub(super) fn sync(file: impl AsFd) -> std::io::Result<()> {
+    Ok(rustix::fs::fdatasync(file)?)
 }

@@ -1,4 +1,4 @@
-//! The file on disk: made whole before it is used, held by one process at a time, mapped.
+//! The file on disk: made whole before it is used, held by one process at a time.
 
 #[cfg(target_vendor = "apple")]
 mod apple;
@@ -6,7 +6,7 @@ mod create;
 mod error;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux;
-mod mapped;
+mod opened;
 
 #[cfg(target_vendor = "apple")]
 use apple as system;
@@ -14,4 +14,4 @@ use apple as system;
 use linux as system;
 
 pub use error::FileError;
-pub use mapped::{ReportFile, Size};
+pub use opened::{Handle, ReportFile, Size};

@@ -85,7 +85,7 @@ fn check(block: &[u8; size_of::<Superblock>()]) -> Block {
 }
 
 /// Reads up to the end of the file or of `out`, and returns how much.
-pub(super) fn read_at(file: impl AsFd, out: &mut [u8], at: u64) -> Result<usize, rustix::io::Errno> {
+pub(crate) fn read_at(file: impl AsFd, out: &mut [u8], at: u64) -> Result<usize, rustix::io::Errno> {
     let mut filled = 0;
     while filled < out.len() {
         match rustix::io::pread(file.as_fd(), &mut out[filled..], at + filled as u64) {

@@ -16,7 +16,7 @@ mod vitals;
 
 pub use crash::{CrashInfo, SenderInfo};
 pub use episode::{CauseKind, EpisodeInfo, EvidenceInfo, SeverityLevel};
-pub(crate) use geometry::{Geometry, read_geometry};
+pub(crate) use geometry::{Geometry, read_at, read_geometry};
 pub use record::{
     Dropped, Frame, HeldHow, Image, Record, RecordKind, RecordOutcome, RecordStrategy, Repeat, Repeats, Stop,
     Symbol, SystemCall, SystemInfo, Thread, Threshold, Times,

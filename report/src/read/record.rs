@@ -487,6 +487,12 @@ impl Record {
         Image::of(&self.images, frame)
     }
 
+    /// Whether the thread that was watched waits, by way of others or not, for threads that will never go on.
+    pub fn is_deadlock(&self) -> bool {
+        let reached = |thread: u32| self.blocked_by.iter().any(|step| step.thread == thread);
+        self.deadlocks.iter().flatten().any(|step| reached(step.thread))
+    }
+
     /// The thread that was watched, or that has crashed.
     pub fn watched(&self) -> Option<&Thread> {
         self.threads.iter().find(|thread| thread.watched)

@@ -48,6 +48,11 @@ pub struct SampleInfo {
     pub system_call: Option<u32>,
 }
 
+/// No writer makes more samples: a bound for readers.
+const MAX_SAMPLES: u32 = 4096;
+/// Nor more frames in all folded stacks together: nodes can be shared by many.
+const MAX_FRAMES: usize = 1 << 18;
+
 /// A node of the tree of frames.
 struct Node {
     address: u64,
@@ -58,7 +63,9 @@ struct Node {
 
 pub(super) fn samples(c: &mut Cursor<'_>, pac_mask: u64) -> Option<SamplesInfo> {
     let (moved, left_out, count) = (c.u32()?, c.u32()?, c.u32()?);
-    // Not allocated ahead: the count may be anything.
+    if count > MAX_SAMPLES {
+        return None;
+    }
     let samples = (0..count).map(|_| sample(c)).collect::<Option<Vec<_>>>()?;
     let nodes = c.u32()?;
     let nodes = c.take((nodes as usize).checked_mul(NODE_BYTES)?)?;
@@ -66,7 +73,7 @@ pub(super) fn samples(c: &mut Cursor<'_>, pac_mask: u64) -> Option<SamplesInfo> 
     let nodes = nodes.collect::<Option<Vec<_>>>()?;
     let mut info = SamplesInfo { moved, left_out, ..SamplesInfo::default() };
     // By the writer's number of each stack.
-    let mut folded: Vec<(u16, StackInfo)> = Vec::new();
+    let (mut folded, mut room): (Vec<(u16, StackInfo)>, _) = (Vec::new(), MAX_FRAMES);
     for (sample, node, stack) in &samples {
         if *node == NO_NODE {
             continue;
@@ -77,7 +84,8 @@ pub(super) fn samples(c: &mut Cursor<'_>, pac_mask: u64) -> Option<SamplesInfo> 
                 known.count += 1;
             }
             None => {
-                let frames = frames(&nodes, *node, pac_mask)?;
+                let frames = frames(&nodes, *node, pac_mask, room)?;
+                room -= frames.len();
                 folded.push((*stack, StackInfo { weight_ns: sample.weight_ns, count: 1, frames }));
             }
         }
@@ -107,8 +115,8 @@ fn node(c: &mut Cursor<'_>) -> Option<Node> {
     Some(Node { address: c.u64()?, parent: c.u16()?, origin: c.u8()?, trust: c.u8()? })
 }
 
-/// From a node outward. None if that leads nowhere, or in a circle: callers come before whom they call.
-fn frames(nodes: &[Node], from: u16, pac_mask: u64) -> Option<Vec<Frame>> {
+/// From a node outward. None if that leads nowhere, or in a circle (callers come before whom they call), or has no room.
+fn frames(nodes: &[Node], from: u16, pac_mask: u64, room: usize) -> Option<Vec<Frame>> {
     let mut frames = Vec::new();
     let mut next = from;
     while next != NO_NODE {
@@ -117,6 +125,9 @@ fn frames(nodes: &[Node], from: u16, pac_mask: u64) -> Option<Vec<Frame>> {
             return None;
         }
         if node.origin != 0 {
+            if frames.len() == room {
+                return None;
+            }
             frames.push(frame_of(node.address, 0, None, node.origin, node.trust, pac_mask));
         }
         next = node.parent;
@@ -127,11 +138,13 @@ fn frames(nodes: &[Node], from: u16, pac_mask: u64) -> Option<Vec<Frame>> {
 impl SamplesInfo {
     /// Finds the images that frames are in.
     pub(super) fn place(&mut self, images: &[Image]) {
+        let mut by_address: Vec<&Image> = images.iter().collect();
+        by_address.sort_by_key(|image| image.load_address);
         for frame in self.stacks.iter_mut().flat_map(|stack| &mut stack.frames) {
-            let contains = |image: &&Image| {
-                frame.lookup.checked_sub(image.load_address).is_some_and(|offset| offset < image.size)
-            };
-            frame.image = images.iter().find(contains).map(|image| image.index);
+            let behind = by_address.partition_point(|image| image.load_address <= frame.lookup);
+            let last = behind.checked_sub(1).and_then(|at| by_address.get(at));
+            let found = last.filter(|image| frame.lookup - image.load_address < image.size);
+            frame.image = found.map(|image| image.index);
         }
     }
 

@@ -1,47 +1,21 @@
 //! Claiming, writing and committing slots.
 
-use super::Owner;
+use super::memory::Memory;
+use super::store::{Behind, Store};
+use super::{Owner, RingError};
 use crate::layout::{
-    self, COUNTERS, CRASH_SLOT, Counters, FIRST_SLOT, LIVE_CELLS, LiveCell, Outcome, PAYLOAD, RESERVE_SLOT,
-    SEALED, SECTION_HEADER, SlotHeader, SlotState,
+    self, CRASH_SLOT, Counters, LIVE_CELLS, LiveCell, Outcome, PAYLOAD, RESERVE_SLOT, SEALED, SECTION_HEADER,
+    SlotHeader, SlotState,
 };
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Why a record was not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingError {
-    /// Every slot holds an unread record. The record was counted as dropped.
-    Full,
-    /// The record has more bytes than a slot.
-    TooLarge,
-}
-
-impl core::fmt::Display for RingError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Full => "every slot of the report file holds an unread record",
-            Self::TooLarge => "the record is larger than a slot of the report file",
-        })
-    }
-}
-
-impl core::error::Error for RingError {}
-
-/// The slots of a mapped file, for one writing process.
+/// The slots of a file, for one writing process.
 #[derive(Debug)]
 pub struct Ring {
-    base: NonNull<u8>,
-    slots: usize,
-    stride: usize,
+    store: Store,
     owner: Owner,
 }
-
-// SAFETY: all shared words are atomics; a slot's other bytes belong to who claimed it by CAS.
-unsafe impl Send for Ring {}
-// SAFETY: as above.
-unsafe impl Sync for Ring {}
 
 /// A slot that was claimed, and is this writer's until its record ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,48 +74,69 @@ impl Ring {
     /// while this value lives; `stride` is a multiple of a page. Other threads and processes touch it only through this
     /// type, or read it.
     pub const unsafe fn new(base: NonNull<u8>, slots: usize, stride: usize, owner: Owner) -> Self {
-        Self { base, slots, stride, owner }
+        // SAFETY: the caller's contract.
+        let memory = unsafe { Memory::new(base, slots, stride) };
+        Self { store: Store { memory, behind: None }, owner }
+    }
+
+    /// The same ring in a file. The memory is this process's own then, not the file's. It holds what the file holds in front
+    /// of the slots and of their payloads; the payloads are in the file alone.
+    pub fn in_file(self, behind: Behind) -> Self {
+        Self { store: Store { behind: Some(behind), ..self.store }, owner: self.owner }
+    }
+
+    /// Another handle of the same ring.
+    #[cfg(feature = "std")]
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            store: Store { memory: self.store.memory.again(), behind: self.store.behind },
+            owner: self.owner,
+        }
+    }
+
+    /// The descriptor of the file behind it.
+    #[cfg(feature = "std")]
+    pub(crate) fn descriptor(&self) -> Option<i32> {
+        self.store.behind.map(|file| file.descriptor)
     }
 
     /// How many bytes a record can have.
     pub const fn record_bytes(&self) -> usize {
-        self.stride.saturating_sub(PAYLOAD)
+        self.store.memory.stride.saturating_sub(PAYLOAD)
     }
 
     /// How many records found no place since the file was made; none if the count was damaged.
     pub fn dropped(&self) -> Option<u32> {
-        checked_count(self.counter(offset_of!(Counters, dropped)).load(Ordering::Relaxed))
+        checked_count(self.store.counter(offset_of!(Counters, dropped)))
     }
 
     fn count_dropped(&self) {
-        let counter = self.counter(offset_of!(Counters, dropped));
-        let next = |word| {
+        self.store.count(offset_of!(Counters, dropped), |word| {
             let count = checked_count(word).unwrap_or(0).saturating_add(1);
-            Some(u64::from(count) | u64::from(!count) << 32)
-        };
-        let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+            u64::from(count) | u64::from(!count) << 32
+        });
     }
 
     /// Writes a record as [`encode`](crate::encode::encode) made it, and commits it. The slot that is returned takes
     /// the updates of its live cells.
     ///
     /// # Errors
-    /// There is no free slot, or it is too small.
+    /// There is no free slot, it is too small, or the file does not take the record.
     ///
     /// # Signal safety
-    /// Safe. A store into a mapped file can wait for the file system: not while a thread is held.
+    /// Safe. Writing to a file can wait for the file system: not while a thread is held.
     pub fn write(&self, record: &[u8]) -> Result<Slot, RingError> {
         if record.len() > self.record_bytes() {
             return Err(RingError::TooLarge);
         }
-        Ok(self.fill(self.claim()?, record))
+        self.fill(self.claim()?, record)
     }
 
     /// Writes a crash's record like [`write`](Self::write), into the slot that is kept for one; if that holds an unread
     /// record, into another.
     ///
     /// # Errors
-    /// There is no free slot, or it is too small.
+    /// There is no free slot, it is too small, or the file does not take the record.
     ///
     /// # Signal safety
     /// Safe, as [`write`](Self::write).
@@ -153,23 +148,38 @@ impl Ring {
             None => self.claim_from(CRASH_SLOT, SlotState::Consumed),
             claimed => claimed,
         };
-        let slot = slot.map_or_else(|| self.claim(), |index| Ok(self.begin(index)))?;
-        Ok(self.fill(slot, record))
+        let slot = slot.map_or_else(|| self.claim(), |index| self.begin(index))?;
+        self.fill(slot, record)
     }
 
-    fn fill(&self, mut slot: Slot, record: &[u8]) -> Slot {
+    fn fill(&self, mut slot: Slot, record: &[u8]) -> Result<Slot, RingError> {
         let mut rest = record;
         let mut copied = 0usize;
         while let Some((section, after)) = first_section(rest) {
-            self.store(&slot, PAYLOAD.saturating_add(copied), section);
-            copied = copied.saturating_add(section.len());
-            let valid = self.slot_word(slot.index, offset_of!(SlotHeader, valid_bytes));
-            valid.store(copied as u32, Ordering::Release);
+            let mut taken = self.store.set_payload(slot.index, copied, section);
+            if taken {
+                copied = copied.saturating_add(section.len());
+                taken = self.store.set_word(slot.index, offset_of!(SlotHeader, valid_bytes), copied as u32);
+            }
+            if !taken {
+                return self.give_up(slot.index);
+            }
             rest = after;
         }
-        self.commit(&slot, record.get(..copied).unwrap_or(&[]));
-        slot.end = PAYLOAD.saturating_add(copied);
-        slot
+        if self.commit(&slot, record.get(..copied).unwrap_or(&[])) {
+            slot.end = PAYLOAD.saturating_add(copied);
+            Ok(slot)
+        } else {
+            self.give_up(slot.index)
+        }
+    }
+
+    /// Leaves a slot whose record the file did not take. If a part of that can be read, it stays.
+    fn give_up(&self, index: usize) -> Result<Slot, RingError> {
+        if self.store.word(index, offset_of!(SlotHeader, valid_bytes)) == 0 {
+            self.store.set_state(index, SlotState::Consumed);
+        }
+        Err(RingError::NotTaken)
     }
 
     /// Notes how a record's freeze goes on.
@@ -190,24 +200,26 @@ impl Ring {
         put(&mut cell, offset_of!(LiveCell, repeats), &live.repeats.to_le_bytes());
         seal(&mut cell, 0);
         let [even, odd] = LIVE_CELLS;
-        self.store(slot, if slot.updates.is_multiple_of(2) { even } else { odd }, &cell);
+        self.store.set_words(slot.index, if slot.updates.is_multiple_of(2) { even } else { odd }, &cell);
         slot.named = slot.tail.at;
     }
 
-    /// Whether a slot still holds the record that it was claimed for: the reserve's gives way to a later one.
+    /// Whether a slot whose record's freeze is over keeps it, so that it may still be updated. The reserve's does not: it may give
+    /// way to a later record at any moment.
     pub fn holds(&self, slot: &Slot) -> bool {
-        let state = self.slot_word(slot.index, offset_of!(SlotHeader, state)).load(Ordering::Acquire);
-        state == SlotState::Committed as u32 && self.sequence_of(slot.index) == slot.sequence
+        slot.index != RESERVE_SLOT
+            && self.store.word(slot.index, offset_of!(SlotHeader, state)) == SlotState::Committed as u32
+            && self.sequence_of(slot.index) == slot.sequence
     }
 
     /// How many bytes a record's tail can have: behind the payload there are two places for it.
     pub const fn tail_room(&self, slot: &Slot) -> usize {
-        (self.stride.saturating_sub(slot.end) / 2) & !63
+        (self.store.memory.stride.saturating_sub(slot.end) / 2) & !63
     }
 
     /// Stores what is known by now of a record's freeze: sections, as [`encode_tail`](crate::encode::encode_tail) makes them.
     /// They are the record's with the next [`update`](Self::update); until then those stored before are. False if there is no
-    /// room for so many.
+    /// room for so many, or the file does not take them.
     ///
     /// # Signal safety
     /// Safe, as [`write`](Self::write).
@@ -217,78 +229,94 @@ impl Ring {
             return false;
         }
         // Into the place that the live cell in force does not name.
-        let second = self.stride.saturating_sub(room);
+        let second = self.store.memory.stride.saturating_sub(room);
         let first = second.saturating_sub(room);
         let at = if slot.named as usize == first { second } else { first };
-        self.store(slot, at, sections);
+        if !self.store.set_payload(slot.index, at.saturating_sub(PAYLOAD), sections) {
+            return false;
+        }
         let (at, bytes) = (at as u32, sections.len() as u32);
         slot.tail = Tail { at, bytes, crc: layout::crc(&[sections]) };
         true
     }
 
-    /// Frees the slot of a committed or abandoned record that was read. False if it holds another record by now.
+    /// Frees the slot of a committed or abandoned record that was read. False if it holds another record. Not while other threads
+    /// write to the file.
     pub fn consume(&self, index: usize, sequence: u64) -> bool {
-        if index >= self.slots || self.sequence_of(index) != sequence {
+        if index >= self.store.memory.slots || self.sequence_of(index) != sequence {
             return false;
         }
-        let state = self.slot_word(index, offset_of!(SlotHeader, state));
         self.hide_payload(index);
-        [SlotState::Committed, SlotState::Writing].into_iter().any(|from| {
-            let swap = state.compare_exchange(
-                from as u32,
-                SlotState::Consumed as u32,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-            swap.is_ok()
-        })
+        let from = [SlotState::Committed, SlotState::Writing];
+        from.into_iter().any(|from| self.store.exchange_state(index, from, SlotState::Consumed))
     }
 
-    /// Frees a slot whatever it holds: a record that is too damaged to be told by its number.
+    /// Frees a slot whatever it holds: a record that is too damaged to be told by its number. Not while other threads write
+    /// to the file.
     pub fn clear(&self, index: usize) {
-        if index < self.slots {
+        if index < self.store.memory.slots {
             self.hide_payload(index);
-            self.slot_word(index, offset_of!(SlotHeader, state))
-                .store(SlotState::Consumed as u32, Ordering::Release);
+            self.store.set_state(index, SlotState::Consumed);
+        }
+    }
+
+    /// Frees the slots whose writer has died before anything of its record could be read: nobody else would. Only while
+    /// no other writer can have claimed one.
+    pub fn reclaim(&self) {
+        for index in 0..self.store.memory.slots {
+            if self.store.word(index, offset_of!(SlotHeader, valid_bytes)) == 0 {
+                self.store.exchange_state(index, SlotState::Writing, SlotState::Consumed);
+            }
         }
     }
 
     fn claim(&self) -> Result<Slot, RingError> {
         let claim = |index, from| self.claim_from(index, from);
-        let general = RESERVE_SLOT.saturating_add(1)..self.slots;
+        let general = RESERVE_SLOT.saturating_add(1)..self.store.memory.slots;
         let free = |index| claim(index, SlotState::Empty).or_else(|| claim(index, SlotState::Consumed));
         let found = general.into_iter().find_map(free).or_else(|| free(RESERVE_SLOT));
-        // The reserve slot's record gives way to a later one, once its freeze is over.
         let found = found.or_else(|| {
-            let over = self.latest_outcome(RESERVE_SLOT) != Some(Outcome::Ongoing as u32)
-                || !self.written_by_owner(RESERVE_SLOT);
-            let taken = over.then(|| claim(RESERVE_SLOT, SlotState::Committed)).flatten();
             self.count_dropped();
-            taken
+            self.take_over(RESERVE_SLOT)
         });
-        Ok(self.begin(found.ok_or(RingError::Full)?))
+        self.begin(found.ok_or(RingError::Full)?)
     }
 
-    /// Claims a slot if it is in that state.
+    /// Claims a slot if it is in that state, of no unread record.
     fn claim_from(&self, index: usize, from: SlotState) -> Option<usize> {
-        let state = self.slot_word(index, offset_of!(SlotHeader, state));
-        let to = SlotState::Writing as u32;
-        if from == SlotState::Committed {
-            self.hide_payload(index);
+        self.store.exchange_state(index, from, SlotState::Writing).then_some(index)
+    }
+
+    /// Claims the slot of an unread record, which gives way to a later one once its freeze is over. What a dead writer has
+    /// left of a record is not committed, and stays.
+    fn take_over(&self, index: usize) -> Option<usize> {
+        let gives_way = || self.is_over(index) || !self.written_by_owner(index);
+        if !gives_way() || self.claim_from(index, SlotState::Committed).is_none() {
+            return None;
         }
-        state.compare_exchange(from as u32, to, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(index)
+        // Again, now that no other writer can change it: what was asked about may have been another record, or half of one.
+        if !gives_way() {
+            self.store.set_state(index, SlotState::Committed);
+            return None;
+        }
+        // Not before: until then it may be another writer's, who publishes its own. One who dies here leaves the old record,
+        // whose header and payload are still whole.
+        self.hide_payload(index);
+        Some(index)
     }
 
     /// Begins the next record in a slot that was claimed.
-    fn begin(&self, index: usize) -> Slot {
-        let counter = self.counter(offset_of!(Counters, sequence));
-        let sequence = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    fn begin(&self, index: usize) -> Result<Slot, RingError> {
+        let sequence = self.store.count(offset_of!(Counters, sequence), |number| number.wrapping_add(1));
+        let sequence = sequence.wrapping_add(1);
         let slot = Slot { index, sequence, updates: 0, end: PAYLOAD, tail: Tail::default(), named: 0 };
 
-        self.store_header(&slot, self.header(&slot));
+        let mut taken = self.store_header(&slot, self.header(&slot));
         // The old record's cells must not speak for the new one.
-        LIVE_CELLS.into_iter().for_each(|cell| self.store(&slot, cell, &[0; size_of::<LiveCell>()]));
-        slot
+        for cell in LIVE_CELLS {
+            taken &= self.store.set_words(index, cell, &[0; size_of::<LiveCell>()]);
+        }
+        if taken { Ok(slot) } else { self.give_up(index) }
     }
 
     /// A slot's header before the commit, without its checksum.
@@ -301,70 +329,46 @@ impl Ring {
         header
     }
 
-    fn commit(&self, slot: &Slot, payload: &[u8]) {
+    fn commit(&self, slot: &Slot, payload: &[u8]) -> bool {
         let mut header = self.header(slot);
         put(&mut header, offset_of!(SlotHeader, payload_bytes), &(payload.len() as u32).to_le_bytes());
         put(&mut header, offset_of!(SlotHeader, payload_crc), &layout::crc(&[payload]).to_le_bytes());
-        self.store_header(slot, header);
-        let state = self.slot_word(slot.index, offset_of!(SlotHeader, state));
-        state.store(SlotState::Committed as u32, Ordering::Release);
+        self.store_header(slot, header) && self.store.set_state(slot.index, SlotState::Committed)
     }
 
     /// The sealed part: the state and the count of valid bytes change by themselves.
-    fn store_header(&self, slot: &Slot, mut header: [u8; size_of::<SlotHeader>()]) {
+    fn store_header(&self, slot: &Slot, mut header: [u8; size_of::<SlotHeader>()]) -> bool {
         seal(&mut header, SEALED);
-        self.store(slot, SEALED, header.get(SEALED..).unwrap_or(&[]));
+        self.store.set_words(slot.index, SEALED, header.get(SEALED..).unwrap_or(&[]))
     }
 
     /// Before a slot becomes free to claim: a writer that dies right after its claim must not leave the old payload
     /// behind as the valid part of a new one. A committed record is read by its length, so it stays readable.
     fn hide_payload(&self, index: usize) {
-        self.slot_word(index, offset_of!(SlotHeader, valid_bytes)).store(0, Ordering::Release);
+        self.store.set_word(index, offset_of!(SlotHeader, valid_bytes), 0);
     }
 
     fn sequence_of(&self, index: usize) -> u64 {
-        let low = self.slot_word(index, offset_of!(SlotHeader, sequence)).load(Ordering::Acquire);
-        let high = self.slot_word(index, offset_of!(SlotHeader, sequence) + 4).load(Ordering::Acquire);
+        let low = self.store.word(index, offset_of!(SlotHeader, sequence));
+        let high = self.store.word(index, offset_of!(SlotHeader, sequence) + 4);
         u64::from(high) << 32 | u64::from(low)
     }
 
     fn written_by_owner(&self, index: usize) -> bool {
-        let ticks = self.slot_word(index, offset_of!(SlotHeader, start_ticks)).load(Ordering::Relaxed);
-        let pid = self.slot_word(index, offset_of!(SlotHeader, pid)).load(Ordering::Relaxed);
+        let ticks = self.store.word(index, offset_of!(SlotHeader, start_ticks));
+        let pid = self.store.word(index, offset_of!(SlotHeader, pid));
         (pid, ticks) == (self.owner.pid, self.owner.start_ticks as u32)
     }
 
-    /// The outcome in the newer of a slot's live cells.
-    fn latest_outcome(&self, index: usize) -> Option<u32> {
-        let word = |cell: usize, field: usize| {
-            self.slot_word(index, cell.saturating_add(field)).load(Ordering::Relaxed)
-        };
-        let newest = LIVE_CELLS.into_iter().max_by_key(|cell| word(*cell, offset_of!(LiveCell, update)))?;
-        Some(word(newest, offset_of!(LiveCell, outcome)))
-    }
-
-    fn counter(&self, field: usize) -> &AtomicU64 {
-        // SAFETY: the counters lie in the first page, aligned; `new`'s caller vouches for the mapping.
-        unsafe { self.base.add(COUNTERS).add(field).cast().as_ref() }
-    }
-
-    /// A word of a slot's first page. `index` is below the number of slots and `offset` below a page.
-    fn slot_word(&self, index: usize, offset: usize) -> &AtomicU32 {
-        let at =
-            FIRST_SLOT.saturating_add(index.min(self.slots.saturating_sub(1)).saturating_mul(self.stride));
-        let offset = offset.min(PAYLOAD) & !3;
-        // SAFETY: `at` is the start of a slot, which has at least a page; `new`'s caller vouches for the mapping.
-        unsafe { self.base.add(at).add(offset).cast().as_ref() }
-    }
-
-    /// Copies bytes into a claimed slot; what would reach beyond it is not copied.
-    fn store(&self, slot: &Slot, offset: usize, bytes: &[u8]) {
-        if offset.saturating_add(bytes.len()) > self.stride || slot.index >= self.slots {
-            return;
-        }
-        let at = FIRST_SLOT.saturating_add(slot.index.saturating_mul(self.stride)).saturating_add(offset);
-        // SAFETY: inside the slot, as checked; the slot is this writer's, and `bytes` is no part of the mapping.
-        unsafe { self.base.add(at).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    /// Whether a record's last update has been made, and is in the memory as a whole: its writer touches it no more. Before
+    /// the first update its freeze goes on.
+    fn is_over(&self, index: usize) -> bool {
+        let word = |cell: usize, field: usize| self.store.word(index, cell.saturating_add(field));
+        let update = |cell: usize| word(cell, offset_of!(LiveCell, update));
+        let newest = LIVE_CELLS.into_iter().map(|cell| (update(cell), cell)).max();
+        newest.is_some_and(|(update, cell)| {
+            update > 0 && word(cell, offset_of!(LiveCell, outcome)) != Outcome::Ongoing as u32
+        })
     }
 }
 
@@ -384,7 +388,7 @@ fn first_section(record: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(room) = at.checked_add(bytes.len()).and_then(|end| out.get_mut(at..end)) {
+    if let Some(room) = out.get_mut(at..).and_then(|room| room.get_mut(..bytes.len())) {
         room.copy_from_slice(bytes);
     }
 }
@@ -395,3 +399,6 @@ fn seal(out: &mut [u8], from: usize) {
     let crc = layout::crc(&[out.get(from..end).unwrap_or(&[])]);
     put(out, end, &crc.to_le_bytes());
 }
+
+#[cfg(all(test, loom))]
+mod races;

@@ -47,8 +47,8 @@ pub fn write_apple(out: &mut dyn Write, record: &Record) -> Result<()> {
             )?;
         }
     }
-    writeln!(out)?;
     write_samples(out, record)?;
+    writeln!(out)?;
     for (index, thread) in record.threads.iter().enumerate() {
         write_thread_head(out, index, thread)?;
         for (number, frame) in numbered(thread) {
@@ -152,7 +152,8 @@ pub(super) fn numbered(thread: &Thread) -> impl Iterator<Item = (u64, &Frame)> {
 pub(super) fn write_frame(out: &mut dyn Write, record: &Record, number: u64, frame: &Frame) -> Result<()> {
     let image = record.image(frame);
     let name = image.map_or("???", Image::name);
-    write!(out, "{number:<3} {:<35} {:#018x} ", Clean(name), frame.address)?;
+    // No file's name is longer; a report could have one in each of its frames.
+    write!(out, "{number:<3} {:<35.255} {:#018x} ", Clean(name), frame.address)?;
     match (&frame.symbol, image) {
         (Some(symbol), _) => writeln!(out, "{} + {}", Clean(&symbol.name), symbol.offset),
         (None, Some(image)) => {

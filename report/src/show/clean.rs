@@ -2,20 +2,23 @@
 
 use std::fmt;
 
-/// Text without control characters: an escape sequence in a thread's name must not reach the terminal as one.
-pub(super) struct Clean<'a>(pub(super) &'a str);
+/// Whether a character does something to a terminal or to the text around it: a control character (C0, DEL and C1), the end
+/// of a line or a paragraph, or one that changes the direction of text.
+pub(super) fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text in which what is harmful became U+FFFD: an escape sequence in a thread's name must not reach the terminal as one.
+#[derive(Debug)]
+pub struct Clean<'a>(pub &'a str);
 
 impl fmt::Display for Clean<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Control characters, and those that change the direction of text.
-        let harmful = |c: char| {
-            c.is_control()
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        };
-        if !self.0.contains(harmful) {
+        if !self.0.contains(is_harmful) {
             return f.pad(self.0);
         }
-        let clean: String = self.0.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect();
+        let clean: String = self.0.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect();
         f.pad(&clean)
     }
 }
@@ -27,8 +30,8 @@ mod tests {
     #[test]
     fn escape_sequences_and_direction_marks_become_visible() {
         assert_eq!(
-            Clean("a\u{1b}[31mb\nc\u{9b}\u{202e}d").to_string(),
-            "a\u{fffd}[31mb\u{fffd}c\u{fffd}\u{fffd}d"
+            Clean("a\u{1b}[31mb\nc\u{9b}\u{202e}d\u{2028}\u{61c}\u{7f}").to_string(),
+            "a\u{fffd}[31mb\u{fffd}c\u{fffd}\u{fffd}d\u{fffd}\u{fffd}\u{fffd}"
         );
         assert_eq!(format!("{:<6}|", Clean("naïve")), "naïve |");
     }

@@ -45,7 +45,9 @@ const FRAMES: usize = 12;
 /// The lines about cause and severity.
 pub(super) fn write_episode(out: &mut dyn Write, record: &Record) -> Result<()> {
     if let Some(episode) = &record.episode {
-        write_cause(out, episode)?;
+        let deadlock = if record.is_deadlock() { ", in a deadlock" } else { "" };
+        field(out, "Cause", format_args!("{}{deadlock}", episode.cause.name()))?;
+        write_evidence(out, episode)?;
     }
     if record.repeats.count > 0 {
         let lasted = duration(record.repeats.duration_ns);
@@ -58,8 +60,7 @@ pub(super) fn write_episode(out: &mut dyn Write, record: &Record) -> Result<()> 
     Ok(())
 }
 
-fn write_cause(out: &mut dyn Write, episode: &EpisodeInfo) -> Result<()> {
-    field(out, "Cause", episode.cause.name())?;
+fn write_evidence(out: &mut dyn Write, episode: &EpisodeInfo) -> Result<()> {
     for evidence in &episode.evidence {
         field(out, "Evidence", Clean(&evidence.text))?;
     }
@@ -92,7 +93,11 @@ pub(super) fn write_samples(out: &mut dyn Write, record: &Record) -> Result<()> 
     };
     let all = samples.weight_ns().max(1);
     let (count, time) = (samples.samples.len(), duration(samples.weight_ns()));
-    write!(out, "Samples: {count} of the watched thread, for {time}; {} stacks", samples.stacks.len())?;
+    let stacks = match samples.stacks.len() {
+        1 => "1 stack".to_owned(),
+        stacks => format!("{stacks} stacks"),
+    };
+    write!(out, "Samples: {count} of the watched thread, for {time}; {stacks}")?;
     match samples.moved {
         0 => writeln!(out)?,
         moved => writeln!(out, "; {moved} thrown away, since the loop had turned")?,
@@ -104,7 +109,7 @@ pub(super) fn write_samples(out: &mut dyn Write, record: &Record) -> Result<()> 
         writeln!(out, "{letter}: {percent:.0} % ({}), {} samples", duration(stack.weight_ns), stack.count)?;
         write_stack(out, record, stack)?;
     }
-    writeln!(out)
+    Ok(())
 }
 
 fn write_stack(out: &mut dyn Write, record: &Record, stack: &StackInfo) -> Result<()> {

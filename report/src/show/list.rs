@@ -61,10 +61,16 @@ pub fn list_line(record: &Record) -> String {
             let cause = match (record.kind, &record.episode) {
                 (RecordKind::NeverIdle, _) => ", never idle".into(),
                 (RecordKind::CpuHigh, _) => ", CPU high".into(),
+                _ if record.is_deadlock() => ", deadlock".into(),
                 (_, Some(episode)) => format!(", {}", episode.cause.name()),
                 _ => String::new(),
             };
-            format!("{lasted:>8}  {} ({}{cause})", Clean(&record.component), record.strategy.name())
+            let repeated = match record.repeats.count {
+                0 => String::new(),
+                more => format!("  +{more} like it"),
+            };
+            let (component, strategy) = (Clean(&record.component), record.strategy.name());
+            format!("{lasted:>8}  {component} ({strategy}{cause}){repeated}")
         }
     };
     // Whether it ended the process is not known: an earlier handler may have borne it.

@@ -13,6 +13,7 @@ mod text;
 mod vitals;
 
 pub use apple::write_apple;
+pub use clean::Clean;
 pub use json::to_json;
 pub use list::{duration, list_line};
 pub use symbols::{Function, FunctionIndex, Placement, Symbols};

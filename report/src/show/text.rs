@@ -40,7 +40,10 @@ pub fn write_text(out: &mut dyn Write, record: &Record, options: TextOptions) ->
     writeln!(out)?;
     write_details(out, record)?;
     writeln!(out)?;
-    write_samples(out, record)?;
+    if record.samples.as_ref().is_some_and(|samples| !samples.stacks.is_empty()) {
+        write_samples(out, record)?;
+        writeln!(out)?;
+    }
     for (index, thread) in record.threads.iter().enumerate() {
         write_thread(out, record, index, thread, options)?;
     }

@@ -149,3 +149,43 @@ pub(crate) fn record(captured: &Captured, uuid: u8, room: usize) -> Vec<u8> {
     bytes.truncate(encoded.bytes);
     bytes
 }
+
+/// What became known of a freeze later: three samples of two stacks, and why.
+pub(crate) fn tail() -> Vec<u8> {
+    use freezeframe_report::encode::{
+        Cause, Episode, Evidence, EvidenceKind, NO_NODE, Node, Sample, Samples, Severity, encode_tail, labels,
+    };
+    let node = |address, parent, origin| Node { address, parent, origin, trust: 3 };
+    let nodes =
+        [node(0x1000, NO_NODE, 2), node(0, 0, 0), node(0x2000, 1, 2), node(0x3001, 2, 1), node(0x4002, 0, 1)];
+    let sample = |at_ns, weight_ns, node, stack| Sample {
+        at_ns,
+        weight_ns,
+        cpu_ns: 7,
+        node,
+        stack,
+        state: 2,
+        system_call: if node == 4 { u32::MAX } else { 202 },
+    };
+    let samples =
+        [sample(150, 175, 3, 0), sample(200, 50, 4, 1), sample(250, 400, 4, 1), sample(900, 1, NO_NODE, 2)];
+    let evidence = |kind, a, b, text: &'static str| Evidence { kind, a, b, text: text.as_bytes() };
+    let episode = Episode {
+        severity: Severity::Severe,
+        cause: Cause::Lock,
+        labels: labels::NESTED | labels::BACKGROUND,
+        depth: 2,
+        cpu_ns: 11,
+        window_ns: 22,
+        expected: "a reason",
+        evidence: &[
+            evidence(EvidenceKind::SystemCall, 202, 0x55, "futex"),
+            evidence(EvidenceKind::CpuShare, 10_000_000, 100_000_000, ""),
+        ],
+    };
+    let samples = Samples { samples: &samples, nodes: &nodes, moved: 4, left_out: 5 };
+    let mut bytes = vec![0; 4096];
+    let length = encode_tail(&mut bytes, &episode, &samples);
+    bytes.truncate(length);
+    bytes
+}

@@ -5,42 +5,15 @@
 //!
 //! Sources: `mach-o/dyld.h`, `mach-o/dyld_images.h`, `mach/task_info.h`.
 
-use super::table::MAX_IMAGES;
+use super::places::{Loaded, Places};
 use crate::memory::Memory;
 use crate::sys;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use mach2::kern_return::KERN_SUCCESS;
 use mach2::task_info::{TASK_DYLD_INFO, TASK_DYLD_INFO_COUNT, task_dyld_info};
 
-/// One image, as dyld tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Loaded {
-    /// The address of its header.
-    pub(super) load_address: u64,
-    /// The address of its path, a C string of dyld's.
-    pub(super) path: u64,
-    /// Tells an image from another that was at the same address before.
-    pub(super) serial: u64,
-}
-
-/// A place in the list.
-struct Place {
-    /// [`FREE`], [`TAKEN`], or the address of the header. Written last, so that the other two fit it.
-    load_address: AtomicU64,
-    path: AtomicU64,
-    serial: AtomicU64,
-}
-
-const FREE: u64 = 0;
-/// While the other fields are written.
-const TAKEN: u64 = 1;
-
-static LIST: [Place; MAX_IMAGES] = [const {
-    Place { load_address: AtomicU64::new(FREE), path: AtomicU64::new(0), serial: AtomicU64::new(0) }
-}; MAX_IMAGES];
-static SERIAL: AtomicU64 = AtomicU64::new(0);
-static OVERFLOWED: AtomicU32 = AtomicU32::new(0);
+static LIST: Places = Places::new();
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// dyld has told of what was loaded before: the list is complete.
 static COMPLETE: AtomicBool = AtomicBool::new(false);
@@ -74,8 +47,8 @@ fn add_what_was_not_told<M: Memory>(memory: &mut M) {
     let Some(infos) = steady else { return };
     for index in 0..infos.count {
         let Some(image) = infos.image(memory, index) else { return };
-        if !LIST.iter().any(|place| place.load_address.load(Ordering::Acquire) == image.load_address) {
-            note(image.load_address, image.path);
+        if !LIST.contains(image.load_address) {
+            LIST.note(image.load_address, image.path);
         }
     }
 }
@@ -89,52 +62,17 @@ extern "C" fn added(header: *const c_void, _slide: isize) {
     };
     // SAFETY: looks an address up; dyld's lock is this thread's, which dyld calls from.
     let found = unsafe { libc::dladdr(header, &mut info) } != 0;
-    note(header as u64, if found { info.dli_fname as u64 } else { 0 });
-}
-
-/// Takes an image into the list.
-fn note(load_address: u64, path: u64) {
-    // Most places are taken: looking is cheaper than trying.
-    let takes = |place: &&Place| {
-        let place = &place.load_address;
-        place.load(Ordering::Relaxed) == FREE
-            && place.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    };
-    let Some(place) = LIST.iter().find(takes) else {
-        OVERFLOWED.fetch_add(1, Ordering::Relaxed);
-        return;
-    };
-    place.path.store(path, Ordering::Relaxed);
-    place.serial.store(SERIAL.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-    place.load_address.store(load_address, Ordering::Release);
+    LIST.note(header as u64, if found { info.dli_fname as u64 } else { 0 });
 }
 
 extern "C" fn removed(header: *const c_void, _slide: isize) {
-    let place = LIST.iter().find(|place| place.load_address.load(Ordering::Relaxed) == header as u64);
-    if let Some(place) = place {
-        place.load_address.store(FREE, Ordering::Release);
-    }
+    LIST.remove(header as u64);
 }
 
 /// The images that the callbacks have told of; none if dyld was not asked, or not all of them fitted.
 pub(super) fn told() -> Option<impl Iterator<Item = Loaded>> {
-    let whole = COMPLETE.load(Ordering::Acquire) && OVERFLOWED.load(Ordering::Relaxed) == 0;
-    whole.then(|| LIST.iter().filter_map(Place::read))
-}
-
-impl Place {
-    fn read(&self) -> Option<Loaded> {
-        let load_address = self.load_address.load(Ordering::Acquire);
-        let loaded = Loaded {
-            load_address,
-            path: self.path.load(Ordering::Relaxed),
-            serial: self.serial.load(Ordering::Relaxed),
-        };
-        // Only what belongs together: nothing was written in between.
-        core::sync::atomic::fence(Ordering::Acquire);
-        let steady = load_address > TAKEN && self.load_address.load(Ordering::Relaxed) == load_address;
-        steady.then_some(loaded)
-    }
+    let whole = COMPLETE.load(Ordering::Acquire) && !LIST.has_overflowed();
+    whole.then(|| LIST.iter())
 }
 
 /// `dyld_all_image_infos`, as far as it is read.

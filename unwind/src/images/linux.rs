@@ -55,7 +55,7 @@ impl ImageTable {
                 Err(error) => return Err(ImagesError(error.0)),
             };
             is_empty = false;
-            filled = filled.saturating_add(read);
+            filled = filled.saturating_add(read).min(buffer.len());
             let text = buffer.get(..filled).unwrap_or(&[]);
             let mut consumed = 0usize;
             for line in text.split_inclusive(|byte| *byte == b'\n') {

@@ -1,6 +1,7 @@
 //! The images of this process, from dyld's callbacks or from its own list.
 
-use super::dyld::{self, AllImageInfos, Loaded};
+use super::dyld::{self, AllImageInfos};
+use super::places::Loaded;
 use super::table::{ImageKind, ImageTable};
 use crate::memory::{Memory, ProcessMemory};
 

@@ -10,6 +10,8 @@ mod linux;
 #[cfg(target_vendor = "apple")]
 mod mach;
 mod macho;
+#[cfg(any(target_vendor = "apple", all(test, loom)))]
+mod places;
 mod table;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -238,7 +238,7 @@ impl ImageTable {
     /// Keeps a copy of `bytes`; none if there is no room.
     pub(super) fn intern(&mut self, bytes: &[u8]) -> Option<Span> {
         let end = self.bytes_used.checked_add(bytes.len())?;
-        self.bytes.get_mut(self.bytes_used..end)?.copy_from_slice(bytes);
+        self.bytes.get_mut(self.bytes_used..)?.get_mut(..bytes.len())?.copy_from_slice(bytes);
         let span = Span { start: self.bytes_used as u32, length: bytes.len() as u32 };
         self.bytes_used = end;
         Some(span)

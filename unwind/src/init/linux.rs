@@ -37,8 +37,9 @@ impl core::fmt::Display for InitError {
 
 impl core::error::Error for InitError {}
 
-/// Sets up the suspension of threads, once for the process: a page of shared state, a signal handler and a stack for the
-/// helper that traces, which all stay for good. A second call returns the same and changes nothing.
+/// Sets up the suspension of threads, once for the process: a page of shared state, a signal handler, a stack for the
+/// helper that traces, and five descriptors for when there are no others left, which all stay for good. A second call
+/// returns the same and changes nothing.
 ///
 /// # Errors
 /// The kernel refuses the page or the handler.

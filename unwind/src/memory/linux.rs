@@ -8,7 +8,8 @@ const PAGE: u64 = 4096;
 /// The memory of the calling process, copied by the kernel: an unmapped or protected page ends a read, it never faults.
 ///
 /// One `process_vm_readv` a read. Where that is forbidden or missing (a container's seccomp profile: EPERM; qemu-user,
-/// an old kernel: ENOSYS) a page at a time goes through a pipe, which needs no permission.
+/// an old kernel: ENOSYS) a page at a time goes through a pipe, which needs no permission. Where no pipe can be made
+/// either, nothing can be read.
 ///
 /// The calling thread is asked for at each read, so that a value which outlives a fork reads the child; and not the
 /// process, whose main thread may have ended: then it has no memory.
@@ -17,10 +18,18 @@ pub struct ProcessMemory {
     way: Way,
 }
 
+/// Which calls fail that memory would be read by, and with which error numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) process_vm_readv: i32,
+    pub(crate) pipe2: i32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Direct,
-    Pipe,
+    /// For `process_vm_readv` fails with that error.
+    Pipe(i32),
 }
 
 impl ProcessMemory {
@@ -31,7 +40,15 @@ impl ProcessMemory {
 
     #[cfg(test)]
     pub(crate) const fn through_pipe() -> Self {
-        Self { way: Way::Pipe }
+        Self { way: Way::Pipe(libc::EPERM) }
+    }
+
+    /// Why no memory can be read at all, if that is so.
+    pub(crate) fn refused(&mut self) -> Option<Refused> {
+        let byte = 0u8;
+        self.read(&raw const byte as u64, &mut [0]);
+        let Way::Pipe(process_vm_readv) = self.way else { return None };
+        Some(Refused { process_vm_readv, pipe2: sys::pipe().err()?.0 })
     }
 
     /// Whether the kernel copies memory directly, as far as was found.
@@ -53,7 +70,7 @@ impl Memory for ProcessMemory {
         if self.way == Way::Direct {
             match sys::process_vm_readv(sys::gettid(), address, out) {
                 Ok(copied) => return copied,
-                Err(Errno(libc::EPERM | libc::ENOSYS)) => self.way = Way::Pipe,
+                Err(Errno(number @ (libc::EPERM | libc::ENOSYS))) => self.way = Way::Pipe(number),
                 Err(_) => return 0,
             }
         }

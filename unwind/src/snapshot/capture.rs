@@ -11,7 +11,7 @@ use crate::locks;
 use crate::memory::ProcessMemory;
 use crate::suspend::{Patience, Purpose, Session, SuspendError, Suspender, Ways};
 use crate::sys;
-use crate::threads::{self, Listing, ThreadId, ThreadsError};
+use crate::threads::{self, Listing, ThreadFacts, ThreadId, ThreadsError};
 use crate::walk::Depth;
 use freezeframe_arch::Registers;
 
@@ -167,13 +167,17 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         // is to say of it, theirs is all asked before the first of them is stopped: one can wake another.
         let listed = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
         let together = options.purpose == Purpose::AllTogether;
-        if threads::STOPPING_DISTURBS {
-            learn_facts(if together { Some(&mut *listed) } else { listed.get_mut(..1) }, &facts_left);
+        if threads::STOPPING_DISTURBS && together {
+            // Most of the time is for holding them. Who was not asked about then is so later.
+            let early = sys::monotonic().saturating_add(options.all_within_ns / EARLY_FACTS);
+            learn_facts(Some(listed), &|| early.saturating_sub(sys::monotonic()));
+        } else if threads::STOPPING_DISTURBS {
+            learn_facts(listed.get_mut(..1), &facts_left);
         }
         if together {
             let (count, beyond) = taker.take_together(&mut self.threads, self.head.threads, time_left());
-            // Threads that have begun meanwhile.
-            learn_facts(self.threads.get_mut(self.head.threads..count), &facts_left);
+            // Threads that have begun meanwhile, too.
+            learn_facts(self.threads.get_mut(..count), &facts_left);
             self.head.threads = count;
             self.head.dropped = self.head.dropped.max(beyond);
         }
@@ -199,14 +203,27 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             }
             let mut share = frames.share(depth, first, left);
             thread.first_frame = share.start;
-            if waits_for_its_turn && time_left_ns == 0 && !taker.has(index) {
+            // Who was held with the others waits for nobody: it is only walked, while there is time for that.
+            let only_walked = taker.has(index) && facts_left() > 0;
+            if waits_for_its_turn && time_left_ns == 0 && !only_walked {
                 thread.held = Held::Not(SuspendError::OutOfTime);
             } else {
                 taker.take(index, thread, &mut share, patience, still);
             }
             frames.used = frames.used.saturating_add(thread.summary.kept);
+            if first {
+                // Before the others use its time up.
+                let this = threads.get_mut(..1).unwrap_or(&mut []);
+                taker.take_rest(this, &mut frames, (first, depth), patience, &|| patience.stop_within_ns);
+            }
         }
-        taker.take_rest(threads, &mut frames, &time_left);
+        taker.take_rest(
+            threads,
+            &mut frames,
+            (false, options.other_depth),
+            options.other_patience,
+            &time_left,
+        );
         self.head.set = taker.set();
         self.head.frames = frames.used;
         drop(taker);
@@ -256,12 +273,19 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
 /// How long threads are asked about when the time for stopping them is up.
 const FACTS_WITHIN_NS: u64 = 500_000_000;
 
-/// Asks about threads, and for which lock each of them waits, while there is time: about the first of them in any case.
+/// Which part of the time for stopping threads may be used up by questions before they are held together.
+const EARLY_FACTS: u64 = 8;
+
+/// Asks about threads that were not asked about, and for which lock each of them waits, while there is time: about the first
+/// of them in any case.
 fn learn_facts(threads: Option<&mut [ThreadCapture]>, time_left: &dyn Fn() -> u64) {
     let me = threads::current();
     let mut memory = ProcessMemory::new();
     let threads = threads.unwrap_or(&mut []);
     for index in 0..threads.len() {
+        if threads.get(index).is_none_or(|thread| thread.facts != ThreadFacts::UNKNOWN) {
+            continue;
+        }
         if index > 0 && time_left() == 0 {
             return;
         }

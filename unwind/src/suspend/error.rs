@@ -40,7 +40,7 @@ pub enum SuspendError {
     LittleStack = 25,
     /// Somebody else traces the thread or the process: a debugger.
     Traced = 26,
-    /// Yama does not allow a process to trace its parent; see [`Registration`](super::Registration).
+    /// Yama does not allow a process to trace its parent; see `Registration`.
     Yama = 27,
     /// The process may not be looked into (`PR_SET_DUMPABLE`).
     NotDumpable = 28,

@@ -1,10 +1,13 @@
 //! Raw Linux system calls. Numbers and constants come from the `libc` crate; none of its functions is called.
 
 mod process;
+mod reserve;
 
 pub(crate) use process::*;
+pub(crate) use reserve::{kept_list, reserve};
 
 use core::ffi::CStr;
+use reserve::After;
 
 /// A positive error number, as `libc` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,22 +74,27 @@ pub(crate) fn process_vm_readv(pid: i32, address: u64, out: &mut [u8]) -> Result
     }
 }
 
-/// A descriptor that closes itself.
+/// A descriptor that closes itself, or goes back to the reserve.
 #[derive(Debug)]
-pub(crate) struct Fd(i32);
+pub(crate) struct Fd {
+    number: i32,
+    after: After,
+}
 
 impl Fd {
     /// Reads at the current position.
     pub(crate) fn read(&self, out: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the kernel writes at most `out.len()` bytes to `out`.
-        unsafe { syscall(libc::SYS_read, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0]) }
+        unsafe {
+            syscall(libc::SYS_read, [self.number as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0])
+        }
     }
 
     /// Reads from the file's beginning, wherever its position is, and leaves that as it is.
     pub(crate) fn read_from_start(&self, out: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the kernel writes at most `out.len()` bytes to `out`.
         unsafe {
-            syscall(libc::SYS_pread64, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0])
+            syscall(libc::SYS_pread64, [self.number as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0])
         }
     }
 
@@ -110,49 +118,95 @@ impl Fd {
     pub(crate) fn directory_entries(&self, out: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the kernel writes at most `out.len()` bytes to `out`.
         unsafe {
-            syscall(libc::SYS_getdents64, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0])
+            syscall(
+                libc::SYS_getdents64,
+                [self.number as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0],
+            )
         }
     }
 
     /// The same, from the first entry on again.
     pub(crate) fn rewind(&self) -> Result<(), Errno> {
         // SAFETY: no pointers.
-        unsafe { syscall(libc::SYS_lseek, [self.0 as usize, 0, libc::SEEK_SET as usize, 0, 0, 0]) }.map(drop)
+        unsafe { syscall(libc::SYS_lseek, [self.number as usize, 0, libc::SEEK_SET as usize, 0, 0, 0]) }
+            .map(drop)
     }
 
     /// Writes `length` bytes of this process's memory at `address`, which need not be readable: then `EFAULT`.
     pub(crate) fn write_from_address(&self, address: u64, length: usize) -> Result<usize, Errno> {
         // SAFETY: write only reads memory, and the kernel checks each page of it.
-        unsafe { syscall(libc::SYS_write, [self.0 as usize, address as usize, length, 0, 0, 0]) }
+        unsafe { syscall(libc::SYS_write, [self.number as usize, address as usize, length, 0, 0, 0]) }
     }
 }
 
-impl Drop for Fd {
-    fn drop(&mut self) {
-        // SAFETY: this value owns the descriptor.
-        let _ = unsafe { syscall(libc::SYS_close, [self.0 as usize, 0, 0, 0, 0, 0]) };
-    }
-}
-
-/// Opens a file or directory for reading.
+/// Opens a file or directory for reading; where no descriptor is left, in the place of a spare one.
 pub(crate) fn open(path: &CStr) -> Result<Fd, Errno> {
+    match open_number(path) {
+        Ok(number) => Ok(Fd { number, after: After::Close }),
+        Err(error @ Errno(libc::EMFILE | libc::ENFILE)) => {
+            reserve::in_place_of_a_spare(|| open_number(path), error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn open_number(path: &CStr) -> Result<i32, Errno> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: `path` is terminated; the kernel only reads it.
-    let fd = unsafe {
+    let number = unsafe {
         let path = path.as_ptr() as usize;
         syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags as usize, 0, 0, 0])
     }?;
-    Ok(Fd(fd as i32))
+    Ok(number as i32)
 }
 
-/// A pipe that never blocks: `(read end, write end)`.
+/// A pipe that never blocks: `(read end, write end)`. Where none can be made, the one that is kept, if nobody uses it.
 pub(crate) fn pipe() -> Result<(Fd, Fd), Errno> {
     let mut ends = [0i32; 2];
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the kernel writes two descriptors to `ends`.
-    unsafe { syscall(libc::SYS_pipe2, [ends.as_mut_ptr() as usize, flags as usize, 0, 0, 0, 0]) }?;
-    let [read, write] = ends;
-    Ok((Fd(read), Fd(write)))
+    let made = unsafe { syscall(libc::SYS_pipe2, [ends.as_mut_ptr() as usize, flags as usize, 0, 0, 0, 0]) };
+    match made {
+        Ok(_) => {
+            let [read, write] = ends.map(|number| Fd { number, after: After::Close });
+            Ok((read, write))
+        }
+        Err(error) => reserve::kept_pipe(error),
+    }
+}
+
+/// Closes a descriptor.
+fn close(number: i32) {
+    // SAFETY: no pointers; the callers own the descriptor.
+    let _ = unsafe { syscall(libc::SYS_close, [number as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// A new descriptor of the same file.
+fn duplicate(number: i32) -> Result<i32, Errno> {
+    let command = libc::F_DUPFD_CLOEXEC as usize;
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_fcntl, [number as usize, command, 0, 0, 0, 0]) }.map(|number| number as i32)
+}
+
+/// Closes `number` and makes it a descriptor of the same file as `original`, in one step.
+fn replace(number: i32, original: i32) -> Result<(), Errno> {
+    let flags = libc::O_CLOEXEC as usize;
+    // SAFETY: no pointers; the callers own the descriptor.
+    unsafe { syscall(libc::SYS_dup3, [original as usize, number as usize, flags, 0, 0, 0]) }.map(drop)
+}
+
+/// `libc` does not name it for Android's arm64.
+const FSTAT: core::ffi::c_long = if cfg!(target_arch = "aarch64") { 80 } else { 5 };
+
+/// The device and the inode of a descriptor's file.
+fn identity(number: i32) -> Option<(u64, u64)> {
+    let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel writes one `stat`, of which zeros are a valid one.
+    let status = unsafe {
+        syscall(FSTAT, [number as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0]).ok()?;
+        status.assume_init()
+    };
+    Some((status.st_dev, status.st_ino))
 }
 
 /// An entry of the auxiliary vector.

@@ -8,11 +8,11 @@ mod mach;
 
 pub use facts::{RunState, SystemCall, ThreadFacts, ThreadId, ThreadName};
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) use linux::{
-    Listing, STOPPING_DISTURBS, blocks_signal, each, is_alive, is_main, open, open_list, system_call,
-};
+pub use linux::{Hurry, ThreadsError, cpu_time, current, facts, hurry, list};
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub use linux::{ThreadsError, cpu_time, current, facts, list};
+pub(crate) use linux::{
+    Listing, STOPPING_DISTURBS, blocks_signal, each, is_alive, is_main, open, open_list, reserve, system_call,
+};
 #[cfg(target_vendor = "apple")]
 pub(crate) use mach::{Listing, STOPPING_DISTURBS, is_alive, is_main, system_wide_id};
 #[cfg(target_vendor = "apple")]

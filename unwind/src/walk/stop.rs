@@ -23,10 +23,18 @@ pub enum StopReason {
     Limit,
     /// The unwind tables have no way from this address to its caller, and neither has the frame pointer.
     NoRule(u64),
+    /// No memory of this process can be read: these are the errors of the calls that would.
+    MemoryRefused {
+        /// Of `process_vm_readv`.
+        process_vm_readv: u16,
+        /// Of `pipe2`.
+        pipe2: u16,
+    },
 }
 
 impl StopReason {
-    /// A stable number and the address it is about (zero if none), for storing.
+    /// A stable number and the address it is about (zero if none), for storing. In the place of an address are the error
+    /// numbers of [`MemoryRefused`](Self::MemoryRefused), that of `pipe2` from bit 16 on.
     ///
     /// # Signal safety
     /// Safe.
@@ -41,6 +49,9 @@ impl StopReason {
             Self::NotCode(address) => (7, address),
             Self::Limit => (8, 0),
             Self::NoRule(address) => (9, address),
+            Self::MemoryRefused { process_vm_readv, pipe2 } => {
+                (10, process_vm_readv as u64 | (pipe2 as u64) << 16)
+            }
         }
     }
 
@@ -56,6 +67,7 @@ impl StopReason {
             7 => Self::NotCode(address),
             8 => Self::Limit,
             9 => Self::NoRule(address),
+            10 => Self::MemoryRefused { process_vm_readv: address as u16, pipe2: (address >> 16) as u16 },
             _ => return None,
         })
     }
@@ -73,6 +85,10 @@ impl fmt::Display for StopReason {
             Self::NotCode(pc) => write!(f, "return address {pc:#x} is not in code"),
             Self::Limit => write!(f, "step limit reached"),
             Self::NoRule(pc) => write!(f, "no rule leads from {pc:#x} to its caller"),
+            Self::MemoryRefused { process_vm_readv, pipe2 } => write!(
+                f,
+                "no memory can be read: process_vm_readv fails with error {process_vm_readv}, pipe2 with {pipe2}"
+            ),
         }
     }
 }

@@ -127,6 +127,16 @@ fn a_call_of_no_code_that_raised_a_signal_is_walked_through() {
 }
 
 #[test]
+fn a_signals_context_that_leads_back_to_the_handler_ends_the_walk_soon() {
+    let restorer = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
+    // rbp, rsp and rip are those that the walk begins with.
+    let words = signalled(1600, &[(120, STACK), (160, STACK), (168, CALLER)]);
+    let (frames, stop) = callers(x86(CALLER, STACK, STACK), &image(&restorer), &stack(&words));
+    assert_eq!(stop, StopReason::NotAscending(STACK));
+    assert_eq!(frames.len(), 2 * 16 + 1, "sixteen times round, and half");
+}
+
+#[test]
 fn a_leaf_of_arm64_that_a_signal_interrupted_has_its_caller_in_the_link_register() {
     let restorer = [0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
     // Behind siginfo_t's 128 bytes, ucontext_t: x30 at 184 + 240, sp, pc.

@@ -52,10 +52,14 @@ pub struct Walker<'a, T> {
     ended: Option<StopReason>,
     lacked_register: bool,
     pub(super) steps_left: u32,
+    /// How often the walk may still go from a signal's stack to one that lies below.
+    ways_down_left: u8,
 }
 
 /// No real stack has more frames: 16 MiB of the smallest possible ones.
 const STEPS: u32 = 1 << 20;
+/// A thread has one alternate stack; with the stacks of coroutines it may be a few. Contexts that lead to each other end here.
+const WAYS_DOWN: u8 = 16;
 /// The DWARF number of x86_64's frame pointer.
 const RBP: u16 = 6;
 
@@ -85,6 +89,7 @@ impl<'a, T: Memory> Walker<'a, T> {
             ended: None,
             lacked_register: false,
             steps_left: STEPS,
+            ways_down_left: WAYS_DOWN,
         }
     }
 
@@ -123,7 +128,11 @@ impl<'a, T: Memory> Walker<'a, T> {
         let sp = self.registers.sp();
         match address {
             // Where a signal interrupted can be on another stack, and anywhere: the fault may be a call to no code.
-            FrameAddress::SignalReturn(_) => {}
+            FrameAddress::SignalReturn(_) if sp > callee => {}
+            FrameAddress::SignalReturn(_) => {
+                let left = self.ways_down_left.checked_sub(1);
+                self.ways_down_left = left.ok_or(StopReason::NotAscending(sp))?;
+            }
             // A leaf of arm64 need not have moved the stack pointer. Its return address may even be where it stands: at
             // its beginning, called by the last instruction of the function before it, which gets nothing back.
             _ if stands && sp == callee => {}

@@ -7,6 +7,7 @@ const QUIET: Seen<'static> = Seen {
     architecture: Architecture::X86_64,
     window_ns: 50_000_000,
     cpu_ns: 10_000,
+    overall_percent: 0,
     run_queue_ns: Some(0),
     late_ticks: 0,
     state: RunState::Sleeping,
@@ -42,6 +43,9 @@ fn a_thread_on_a_processor_computes_also_where_it_has_to_share_it() {
     assert_eq!(cause(Seen { cpu_ns: 49_000_000, ..running }), Cause::CpuBound);
     assert_eq!(cause(Seen { cpu_ns: 8_000_000, run_queue_ns: Some(40_000_000), ..running }), Cause::CpuBound);
     assert_eq!(cause(Seen { cpu_ns: 15_000_000, run_queue_ns: None, ..running }), Cause::CpuBound);
+    let little = Seen { cpu_ns: 100_000, run_queue_ns: Some(49_000_000), ..running };
+    assert_eq!(cause(Seen { overall_percent: 8, ..little }), Cause::CpuBound, "in this look it had bad luck");
+    assert_eq!(cause(Seen { overall_percent: 2, ..little }), Cause::Starved);
     let finding = classify(&Seen { cpu_ns: 49_000_000, ..running });
     let evidence = finding.evidence();
     assert_eq!(
@@ -104,6 +108,12 @@ fn a_wait_for_events_is_idle_only_where_a_loop_makes_it() {
     assert_eq!(called(7, [0x1000, 1, 5000], &[]), Cause::Peer, "a poll in a callback");
     assert_eq!(called(7, [0x1000, 1, 5000], &function("g_main_context_iteration")), Cause::Idle);
     assert_eq!(called(232, [5, 0, 10], &function("uv__io_poll")), Cause::Idle);
+    let timeout = |milliseconds: i32| {
+        let finding = classify(&Seen { call: call(7, [0x1000, 1, milliseconds as u32 as u64]), ..QUIET });
+        let found = finding.evidence().iter().find(|evidence| evidence.kind == EvidenceKind::Timeout);
+        found.map(|evidence| evidence.a)
+    };
+    assert_eq!((timeout(5000), timeout(-1)), (Some(5_000_000_000), None));
     assert_eq!(cause(Seen { loop_waits: true, call: call(FUTEX, [1, WAIT, 2]), ..QUIET }), Cause::Idle);
 }
 

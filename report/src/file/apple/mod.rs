@@ -50,21 +50,12 @@ pub(super) fn fill_holes(file: &OwnedFd, bytes: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Maps the file, with all of its pages in memory.
-pub(super) fn map(file: &OwnedFd, bytes: usize) -> std::io::Result<memmap2::MmapRaw> {
-    let map = memmap2::MmapOptions::new().len(bytes).map_raw(file)?;
-    for page in (0..bytes).step_by(crate::layout::PAGE) {
-        // SAFETY: inside the mapping of a file that is as long; volatile, so that it is read though nobody looks at it.
-        unsafe { map.as_ptr().add(page).read_volatile() };
+/// Brings what was written to the disk, and the disk's own cache to its medium.
+pub(super) fn sync(file: impl AsFd) -> std::io::Result<()> {
+    // Where the file system has no such call, the other must do.
+    if rustix::fs::fcntl_fullfsync(&file).is_err() {
+        rustix::fs::fsync(file)?;
     }
-    Ok(map)
-}
-
-/// Brings what is mapped to the disk, and the disk's own cache to its medium.
-pub(super) fn sync(map: &memmap2::MmapRaw, file: impl AsFd) -> std::io::Result<()> {
-    map.flush()?;
-    // Where the file system has no such call, what it was given must do.
-    let _ = rustix::fs::fcntl_fullfsync(file);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Names out of a Mach-O image: of its file, or of the same image where it is loaded in this process.
 
-use super::commands::Placement;
+use super::commands::{Placement, Tables};
 use super::functions::{Function, FunctionIndex};
 use freezeframe_unwind::images::{Image, ImageKind, ImageTable};
 use freezeframe_unwind::memory::{ProcessMemory, SliceMemory};
@@ -26,9 +26,10 @@ impl File {
     pub(super) fn read(map: Mmap, uuid: &str) -> Option<Self> {
         let (part, index) = parts(&map).into_iter().take(MAX_PARTS).find_map(|part| {
             let mut memory = SliceMemory::new(0, map.get(part.clone())?);
-            let index = FunctionIndex::read(&mut memory, 0, Placement::File)?;
-            let same = index.uuid().is_some_and(|id| super::hexadecimal(&id) == uuid);
-            same.then_some((part, index))
+            // Before its tables are read: a hostile file may have many parts, all with the same long tables.
+            let id = Tables::read(&mut memory, 0, Placement::File)?.uuid?;
+            (super::hexadecimal(&id) == uuid).then_some(())?;
+            Some((part, FunctionIndex::read(&mut memory, 0, Placement::File)?))
         })?;
         Some(Self { map, part, index })
     }

@@ -13,6 +13,7 @@ pub use functions::{Function, FunctionIndex};
 
 use crate::read::{Image, Record, Symbol};
 use memmap2::Mmap;
+use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -77,18 +78,23 @@ impl Source {
     fn read(image: &Image) -> Option<Self> {
         let map = map(Path::new(&image.path))?;
         match image.kind {
-            "elf" => elf::Table::read(&map, &image.build_id).map(Self::Elf),
+            "elf" => elf::Table::read(map, &image.build_id).map(Self::Elf),
             _ => macho::File::read(map, &image.build_id).map(Self::MachO),
         }
     }
 }
 
 fn map(path: &Path) -> Option<Mmap> {
-    // A path from a hostile report: no pipe is waited for, and nothing but a file is read.
-    if !std::fs::metadata(path).ok()?.is_file() {
+    // A path from a hostile report: nothing but a file is opened, nothing by way of where this process happens to be, and no
+    // pipe is waited for that has taken the file's place meanwhile.
+    if !path.is_absolute() || !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
-    let file = std::fs::File::open(path).ok()?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
     // SAFETY: the file may change while it is mapped; every offset is checked against the mapping's length, so that the
     // worst is a wrong name or, if it is truncated meanwhile, the end of this reading process.
     unsafe { Mmap::map(&file) }.ok()

@@ -1,14 +1,20 @@
 //! One thread at a time, by the kernel's own suspension.
 
 use super::Hall;
-use crate::rule::KnownRegisters;
+use super::stop::Stop;
 use crate::snapshot::capture::Options;
 use crate::snapshot::frames::{Frames, Share};
-use crate::snapshot::walks::{Hold, Holder, Walks};
+use crate::snapshot::walks::Walks;
 use crate::snapshot::{Held, Set, ThreadCapture};
-use crate::suspend::{Patience, Release, Session, SuspendError, Suspended};
+use crate::suspend::{Patience, Session, SuspendError};
 use crate::threads::{self, ThreadId};
+use crate::walk::Depth;
 use freezeframe_arch::Registers;
+
+/// How a thread was held that was stopped.
+pub(super) const fn stopped(held_ns: u64) -> Held {
+    Held::Mach { held_ns }
+}
 
 /// Takes one thread after the other.
 pub(in super::super) struct Taker<'a> {
@@ -68,6 +74,8 @@ impl<'a> Taker<'a> {
         &mut self,
         _threads: &mut [ThreadCapture],
         _frames: &mut Frames<'_>,
+        _first_and_depth: (bool, Depth),
+        _patience: Patience,
         _time_left_ns: &dyn Fn() -> u64,
     ) {
     }
@@ -79,35 +87,5 @@ impl<'a> Taker<'a> {
 
     pub(in super::super) fn set(&self) -> Set {
         Set::OneByOne
-    }
-}
-
-struct Stop<'s> {
-    session: &'s mut Session,
-    thread: ThreadId,
-    patience: Patience,
-}
-
-impl Holder for Stop<'_> {
-    type Hold<'a>
-        = Suspended<'a>
-    where
-        Self: 'a;
-
-    fn hold(&mut self) -> Result<Suspended<'_>, SuspendError> {
-        self.session.suspend(self.thread, self.patience)
-    }
-}
-
-impl Hold for Suspended<'_> {
-    fn registers(&self) -> (Registers, KnownRegisters) {
-        (*Suspended::registers(self), KnownRegisters::ALL)
-    }
-
-    fn end(self) -> Result<Held, SuspendError> {
-        Ok(match self.release() {
-            Release::Whole { held_ns } => Held::Mach { held_ns },
-            Release::Torn => Held::Torn,
-        })
     }
 }

@@ -1,51 +1,14 @@
-//! Both sides of the handshake: the state that they share, and the capturer's steps.
+//! The capturer's side: sessions, and threads that stand still.
 
 use super::ptrace::{self, Registration};
 use super::signal::{self, Handler};
+use super::word::{Answer, Shared};
 use crate::suspend::{Patience, Release, SuspendError, exempt};
 use crate::sys;
-use crate::threads::{ThreadId, blocks_signal};
-use core::cell::UnsafeCell;
+use crate::threads::{self, ThreadId, blocks_signal};
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use freezeframe_arch::Registers;
-
-/// The states of the word's low three bits.
-pub(super) mod state {
-    pub(in super::super) const IDLE: u32 = 0;
-    pub(in super::super) const REQUEST: u32 = 1;
-    pub(in super::super) const FILLING: u32 = 2;
-    pub(in super::super) const PARKED: u32 = 3;
-    pub(in super::super) const RELEASED: u32 = 4;
-    pub(in super::super) const EXPIRED: u32 = 5;
-    pub(in super::super) const ABANDONED: u32 = 6;
-    pub(in super::super) const MASK: u32 = 7;
-    /// Added to the word for the next generation.
-    pub(in super::super) const GENERATION: u32 = 8;
-}
-
-/// What capturer and target share. It lies on a page that is zero again in a forked child: zero is a valid idle state.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Shared {
-    /// `generation << 3 | state`.
-    pub(super) word: AtomicU32,
-    /// The capturer that holds the session, or zero.
-    owner: AtomicI32,
-    /// The thread that is asked. Written before `REQUEST`.
-    pub(super) target: AtomicI32,
-    /// When the target goes on by itself, on the monotonic clock. Written before `REQUEST`.
-    pub(super) deadline: AtomicU64,
-    /// When the target's handler began. Written by the target between `FILLING` and `PARKED`.
-    pub(super) stopped_at: AtomicU64,
-    /// Written by the target between `FILLING` and `PARKED`, read by the capturer after `PARKED`.
-    pub(super) registers: UnsafeCell<MaybeUninit<Registers>>,
-}
-
-// SAFETY: everything is atomic but `registers`, which the word hands from one side to the other: the target owns it in
-// FILLING and ABANDONED, the capturer from PARKED on.
-unsafe impl Sync for Shared {}
 
 /// Set once, by the first [`install`].
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -58,7 +21,7 @@ pub(super) fn shared() -> Option<&'static Shared> {
 
 /// The address of the word that a thread waits for in our handler; zero before it was set up.
 pub(super) fn word_address() -> u64 {
-    shared().map_or(0, |shared| shared.word.as_ptr() as u64)
+    shared().map_or(0, |shared| shared.address())
 }
 
 /// Sets up the handler of `signal` and what the helper needs, once for the process; later calls return what the first one
@@ -75,6 +38,7 @@ pub(crate) fn install(signal: i32, registration: Registration) -> Result<Suspend
         signal::install(signal)?;
         // Without its stack there is no helper; threads can be stopped one by one all the same.
         let _ = ptrace::prepare(registration);
+        threads::reserve();
     }
     // SAFETY: as in `shared`.
     let shared = unsafe { &*SHARED.load(Ordering::Acquire) };
@@ -97,10 +61,9 @@ impl Suspender {
     /// Safe; it tries the lock and does not wait for it.
     pub fn session(&self) -> Result<Session, SuspendError> {
         let me = sys::gettid();
-        let owner = &self.shared.owner;
-        if let Err(other) = owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
-            let ended = sys::tgkill(sys::getpid(), other, 0) == Err(sys::Errno(libc::ESRCH));
-            if !ended || owner.compare_exchange(other, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if let Err(other) = self.shared.take(0, me) {
+            let lives = threads::is_alive(ThreadId(other));
+            if lives || self.shared.take(other, me).is_err() {
                 return Err(SuspendError::Busy);
             }
         }
@@ -114,21 +77,7 @@ impl Suspender {
     /// # Signal safety
     /// Safe.
     pub fn give_up_own_session(&self) {
-        let (me, owner) = (sys::gettid(), &self.shared.owner);
-        if owner.load(Ordering::Acquire) != me {
-            return;
-        }
-        let _ = self.shared.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-            let to = match word & state::MASK {
-                state::PARKED => state::RELEASED,
-                state::REQUEST => state::IDLE,
-                state::FILLING => state::ABANDONED,
-                _ => return None,
-            };
-            Some(word & !state::MASK | to)
-        });
-        sys::futex_wake_all(&self.shared.word);
-        owner.store(0, Ordering::Release);
+        self.shared.give_up(sys::gettid());
     }
 }
 
@@ -163,73 +112,35 @@ impl Session {
         if signal::current_handler() != Handler::Ours {
             return Err(SuspendError::HandlerReplaced);
         }
-        let request = self.begin()?;
-        let now = sys::monotonic();
-        let give_up = now.saturating_add(patience.stop_within_ns);
-        self.shared.target.store(thread.0, Ordering::Relaxed);
+        let give_up = sys::monotonic().saturating_add(patience.stop_within_ns);
         // The time to stop comes first: a thread that stops late must still be held as long as was asked for.
-        self.shared.deadline.store(give_up.saturating_add(patience.hold_at_most_ns), Ordering::Relaxed);
-        self.shared.word.store(request, Ordering::Release);
+        let request = self.shared.request(thread, give_up.saturating_add(patience.hold_at_most_ns))?;
 
         if let Err(error) = sys::tgkill(sys::getpid(), thread.0, signal::number()) {
-            self.withdraw(request);
+            self.shared.withdraw(request);
             let gone = error == sys::Errno(libc::ESRCH);
             return Err(if gone { SuspendError::Gone } else { SuspendError::NotSent });
         }
-        let parked = request ^ state::REQUEST ^ state::PARKED;
-        loop {
-            let word = self.shared.word.load(Ordering::Acquire);
-            if word == parked {
-                // SAFETY: PARKED of this generation: the target has written the registers and will not do so again.
-                let registers = unsafe { (*self.shared.registers.get()).assume_init() };
-                return Ok(Suspended { shared: self.shared, parked, registers, _session: PhantomData });
+        match self.shared.wait_for_answer(request, give_up) {
+            Answer::Parked(parked, registers) => {
+                Ok(Suspended { shared: self.shared, parked, registers, _session: PhantomData })
             }
-            if word == request ^ state::REQUEST ^ state::EXPIRED {
-                return Err(SuspendError::NotInTime);
-            }
-            if sys::monotonic() >= give_up && self.withdraw(request) {
-                return Err(self.why_not(thread));
-            }
-            // Woken, interrupted or timed out: the word tells which.
-            let _ = sys::futex_wait_until(&self.shared.word, word, give_up);
+            Answer::Expired => Err(SuspendError::NotInTime),
+            Answer::Withdrawn => Err(self.why_not(thread)),
         }
-    }
-
-    /// The word of the next request, if the last round is over.
-    fn begin(&self) -> Result<u32, SuspendError> {
-        let word = self.shared.word.load(Ordering::Acquire);
-        match word & state::MASK {
-            state::IDLE | state::RELEASED | state::EXPIRED => {}
-            // Left behind by a capturer that has ended.
-            state::REQUEST | state::PARKED => {
-                let released = word & !state::MASK | state::RELEASED;
-                let swapped =
-                    self.shared.word.compare_exchange(word, released, Ordering::AcqRel, Ordering::Relaxed);
-                swapped.map_err(|_| SuspendError::Busy)?;
-                sys::futex_wake_all(&self.shared.word);
-            }
-            // A target still writes registers; it will say when it is done.
-            _ => return Err(SuspendError::Busy),
-        }
-        Ok((word & !state::MASK).wrapping_add(state::GENERATION) | state::REQUEST)
-    }
-
-    /// Takes a request back. Returns false if the target has answered it meanwhile.
-    fn withdraw(&self, request: u32) -> bool {
-        let swap = |from: u32, to: u32| {
-            let (from, to) = (request ^ state::REQUEST ^ from, request ^ state::REQUEST ^ to);
-            self.shared.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        };
-        swap(state::REQUEST, state::IDLE) || swap(state::FILLING, state::ABANDONED)
     }
 
     fn why_not(&self, thread: ThreadId) -> SuspendError {
         match blocks_signal(thread, signal::number()) {
             Some(true) => SuspendError::SignalBlocked,
-            Some(false) => SuspendError::NotInTime,
-            None if sys::tgkill(sys::getpid(), thread.0, 0).is_err() => SuspendError::Gone,
-            None => SuspendError::NotInTime,
+            None if !threads::is_alive(thread) => SuspendError::Gone,
+            Some(false) | None => SuspendError::NotInTime,
         }
+    }
+
+    /// Whether a thread blocks the signal that would stop it, as far as the kernel tells.
+    pub(crate) fn is_blocked_by(&self, thread: ThreadId) -> bool {
+        blocks_signal(thread, signal::number()) == Some(true)
     }
 }
 
@@ -237,7 +148,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         sys::signal_mask(libc::SIG_SETMASK, self.mask);
         // Only what this session owns: a forked child sees the lock free already.
-        let _ = self.shared.owner.compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed);
+        self.shared.leave(self.me);
     }
 }
 
@@ -262,27 +173,16 @@ impl Suspended<'_> {
     /// # Signal safety
     /// Safe.
     pub fn release(self) -> Release {
-        let stopped_at = self.shared.stopped_at.load(Ordering::Relaxed);
-        let whole = self.let_go();
+        let stopped_at = self.shared.stopped_at();
+        let whole = self.shared.let_go(self.parked);
         let held_ns = sys::monotonic().saturating_sub(stopped_at);
         core::mem::forget(self);
         if whole { Release::Whole { held_ns } } else { Release::Torn }
-    }
-
-    fn let_go(&self) -> bool {
-        let released = self.parked ^ state::PARKED ^ state::RELEASED;
-        let whole = self
-            .shared
-            .word
-            .compare_exchange(self.parked, released, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
-        sys::futex_wake_all(&self.shared.word);
-        whole
     }
 }
 
 impl Drop for Suspended<'_> {
     fn drop(&mut self) {
-        self.let_go();
+        self.shared.let_go(self.parked);
     }
 }

@@ -25,6 +25,7 @@ mod policy;
 mod ptrace;
 mod signal;
 mod stack_room;
+mod word;
 
 pub(crate) use handshake::install;
 pub use handshake::{Session, Suspended, Suspender};

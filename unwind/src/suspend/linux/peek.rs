@@ -37,10 +37,7 @@ pub(crate) struct Peek {
 }
 
 fn why_untold(thread: ThreadId) -> SuspendError {
-    match sys::tgkill(sys::getpid(), thread.0, 0) {
-        Err(sys::Errno(libc::ESRCH)) => SuspendError::Gone,
-        _ => SuspendError::Untold,
-    }
+    if threads::is_alive(thread) { SuspendError::Untold } else { SuspendError::Gone }
 }
 
 /// What the kernel tells of a thread, as it prints it.

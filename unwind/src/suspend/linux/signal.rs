@@ -1,10 +1,11 @@
 //! The target's side: the signal handler, and its place among the program's handlers.
 
-use super::handshake::{Shared, shared, state};
+use super::handshake::shared;
 use crate::sys::{self, Errno, KernelSigaction};
+use crate::threads::ThreadId;
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use freezeframe_arch::Architecture;
 use freezeframe_arch::linux::{from_ucontext, ucontext_bytes};
-use freezeframe_arch::{Architecture, Registers};
 
 const SA_RESTORER: u64 = 0x0400_0000;
 /// How much the kernel pushes for a signal (Linux 5.14, and arm64 before).
@@ -82,7 +83,8 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
         let bytes = unsafe {
             core::slice::from_raw_parts(context.cast::<u8>(), ucontext_bytes(Architecture::NATIVE))
         };
-        from_ucontext(Architecture::NATIVE, bytes).is_ok_and(|registers| answer(shared, registers))
+        from_ucontext(Architecture::NATIVE, bytes)
+            .is_ok_and(|registers| shared.answer(ThreadId(sys::gettid()), registers))
     });
     if !(answered && may_be_ours(info)) {
         call_earlier(signal, info, context);
@@ -99,37 +101,6 @@ fn may_be_ours(info: *mut libc::siginfo_t) -> bool {
         libc::SI_USER => sender == 0,
         _ => false,
     }
-}
-
-/// Answers a request for the calling thread: fills in the registers and stands still. False if there is none.
-fn answer(shared: &Shared, registers: Registers) -> bool {
-    let request = shared.word.load(Ordering::Acquire);
-    if request & state::MASK != state::REQUEST || shared.target.load(Ordering::Relaxed) != sys::gettid() {
-        return false;
-    }
-    let to = |state| request ^ state::REQUEST ^ state;
-    let swap = |from, to| shared.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
-    if swap(request, to(state::FILLING)).is_err() {
-        return false;
-    }
-    shared.stopped_at.store(sys::monotonic(), Ordering::Relaxed);
-    // SAFETY: in FILLING the target owns the registers.
-    unsafe { (*shared.registers.get()).write(registers) };
-    let deadline = shared.deadline.load(Ordering::Relaxed);
-    if swap(to(state::FILLING), to(state::PARKED)).is_err() {
-        // Abandoned meanwhile: say that the registers are free again.
-        shared.word.store(to(state::IDLE), Ordering::Release);
-        return true;
-    }
-    sys::futex_wake_all(&shared.word);
-    while shared.word.load(Ordering::Acquire) == to(state::PARKED) {
-        let timed_out =
-            sys::futex_wait_until(&shared.word, to(state::PARKED), deadline) == Err(Errno(libc::ETIMEDOUT));
-        if timed_out && swap(to(state::PARKED), to(state::EXPIRED)).is_ok() {
-            break;
-        }
-    }
-    true
 }
 
 /// Hands a signal that is not ours to the handler that was there before. The default action is not taken: for the

@@ -44,31 +44,50 @@ pub(crate) fn process_control(option: i32, argument: usize) -> Result<usize, Err
     unsafe { syscall(libc::SYS_prctl, [option as usize, argument, 0, 0, 0, 0]) }
 }
 
+/// How the kernel schedules a task: `struct sched_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Schedule {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+const SCHEDULE_BYTES: usize = size_of::<Schedule>();
+static_assertions::const_assert_eq!(SCHEDULE_BYTES, 48);
+
+/// How the calling task is scheduled.
+pub(crate) fn schedule() -> Result<Schedule, Errno> {
+    let mut schedule = Schedule::default();
+    // SAFETY: the kernel writes as much as the size says.
+    unsafe {
+        let address = &raw mut schedule as usize;
+        syscall(libc::SYS_sched_getattr, [0, address, SCHEDULE_BYTES, 0, 0, 0])
+    }?;
+    Ok(Schedule { size: SCHEDULE_BYTES as u32, ..schedule })
+}
+
+/// Has the calling task be scheduled like that.
+pub(crate) fn set_schedule(schedule: &Schedule) -> Result<(), Errno> {
+    // SAFETY: the kernel reads as much as the size in it says.
+    unsafe { syscall(libc::SYS_sched_setattr, [0, &raw const *schedule as usize, 0, 0, 0, 0]) }.map(drop)
+}
+
 /// Has the calling task run as soon as it can: before all others, if it may; else in small slices, which come early
 /// (Linux 6.12). For a task that lives for milliseconds and mostly waits.
 pub(crate) fn hurry() {
-    #[repr(C)]
-    struct Attributes {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
     const SMALLEST_SLICE: u64 = 100_000;
-    let set = |policy: i32, priority, runtime| {
-        let size = size_of::<Attributes>() as u32;
-        let (policy, flags) = (policy as u32, 0);
-        let attributes =
-            Attributes { size, policy, flags, nice: 0, priority, runtime, deadline: 0, period: 0 };
-        // SAFETY: the kernel reads as much as `size` says.
-        unsafe { syscall(libc::SYS_sched_setattr, [0, &raw const attributes as usize, 0, 0, 0, 0]) }
+    let like = |policy: i32, priority, runtime| {
+        let (size, policy) = (SCHEDULE_BYTES as u32, policy as u32);
+        Schedule { size, policy, priority, runtime, ..Schedule::default() }
     };
-    if set(libc::SCHED_FIFO, 1, 0).is_err() {
-        let _ = set(libc::SCHED_NORMAL, 0, SMALLEST_SLICE);
+    if set_schedule(&like(libc::SCHED_FIFO, 1, 0)).is_err() {
+        let _ = set_schedule(&like(libc::SCHED_NORMAL, 0, SMALLEST_SLICE));
     }
 }
 

@@ -277,6 +277,17 @@ fn code_that_goes_round_or_ends_is_the_body() {
 }
 
 #[test]
+fn an_instruction_has_no_more_than_15_bytes() {
+    // pop %rbp, and nop behind prefixes; ret
+    for (prefixes, found) in [(14, true), (15, false)] {
+        let code = [&[0x5d][..], &[0x66; 15][..prefixes], &[0x90, 0xc3]].concat();
+        let position = Position { pc: CODE, function: Range::default(), body: None };
+        let ahead = look_ahead(&mut SliceMemory::new(CODE, &code), Architecture::X86_64, &position);
+        assert_eq!(matches!(ahead, Found::Epilogue(_)), found, "{prefixes} prefixes");
+    }
+}
+
+#[test]
 fn what_stands_behind_a_functions_end_is_not_ahead() {
     // svc #0, and another function: ret
     let code = [a!(0xd400_0001), a!(0xd65f_03c0)].concat();

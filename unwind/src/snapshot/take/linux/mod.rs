@@ -1,10 +1,12 @@
 //! Linux's ways, in the order of the policy: peek, signal, and the helper that holds many at one time.
 
-mod holds;
+mod look;
+mod rest;
 mod seats;
 
+use super::stop::Stop;
 use crate::snapshot::capture::Options;
-use crate::snapshot::frames::{Frames, Share};
+use crate::snapshot::frames::Share;
 use crate::snapshot::storage::STACK_WINDOW;
 use crate::snapshot::walks::{BENEATH, Reach, Walks};
 use crate::snapshot::{Held, Set, ThreadCapture};
@@ -13,15 +15,24 @@ use crate::suspend::linux::{
 };
 use crate::suspend::{Patience, Purpose, Session, SuspendError, Way, exempt};
 use crate::threads::{self, RunState, ThreadId};
+use crate::walk::StopReason;
 use freezeframe_arch::Registers;
-use holds::{Look, Stop};
+use look::Look;
 use seats::{held_together, learn, walk_seat, why_nobody, why_not};
 
 /// How much of a stack is copied while all are held, in bytes.
 const WINDOW: usize = 16 * 1024;
 const PAGE: usize = 4096;
-/// How long one thread may keep all the others waiting, in nanoseconds.
+/// How long one thread may keep all the others waiting at least, in nanoseconds.
 const STRAGGLER: u64 = 25_000_000;
+
+/// Which part of its time the thread that matters most is waited for while it blocks the signal.
+const DEAF_WAITS: u64 = 4;
+
+/// How a thread was held that was stopped by itself.
+pub(super) const fn stopped(held_ns: u64) -> Held {
+    Held::Signal { held_ns }
+}
 
 /// Room for threads that are held together.
 #[derive(Debug)]
@@ -111,7 +122,7 @@ impl<'a> Taker<'a> {
             main_stack: self.walks.ground.images.main_stack(),
             beneath: BENEATH,
             stop_within_ns: patience.stop_within_ns.min(stop_within_ns),
-            straggler_ns: STRAGGLER,
+            straggler_ns: self.options.other_patience.stop_within_ns.max(STRAGGLER),
             hold_at_most_ns: patience.hold_at_most_ns,
         };
         let room = Room {
@@ -124,9 +135,11 @@ impl<'a> Taker<'a> {
         (self.helped, self.seated) = hold_together(&request, room);
         let seats = self.seats.get(..self.seated).unwrap_or(&[]);
         learn(&self.helped, seats);
-        self.set = match held_together(seats) {
-            Some(held) => Set::Together { held_ns: held.end.saturating_sub(held.start) },
-            None => Set::NotTogether(why_nobody(&self.helped, seats)),
+        self.set = match (held_together(seats), why_nobody(&self.helped, seats, self.me)) {
+            (Some(held), _) => Set::Together { held_ns: held.end.saturating_sub(held.start) },
+            (None, Some(error)) => Set::NotTogether(error),
+            // There is nobody else.
+            (None, None) => Set::Together { held_ns: 0 },
         };
         for (thread, seat) in threads.iter_mut().zip(seats).skip(listed) {
             *thread = ThreadCapture { thread: seat.thread, ..ThreadCapture::EMPTY };
@@ -148,6 +161,31 @@ impl<'a> Taker<'a> {
         patience: Patience,
         still: &dyn Fn() -> bool,
     ) {
+        self.take_somehow(index, thread, share, patience, still);
+        self.explain(thread);
+    }
+
+    /// A walk that has ended early for want of memory that can be read, whichever, says so.
+    fn explain(&mut self, thread: &mut ThreadCapture) {
+        if thread.registers.is_some()
+            && thread.summary.stop != StopReason::EndOfStack
+            && let Some(refused) = self.walks.memory.refused()
+        {
+            thread.summary.stop = StopReason::MemoryRefused {
+                process_vm_readv: refused.process_vm_readv as u16,
+                pipe2: refused.pipe2 as u16,
+            };
+        }
+    }
+
+    fn take_somehow(
+        &mut self,
+        index: usize,
+        thread: &mut ThreadCapture,
+        share: &mut Share<'_>,
+        patience: Patience,
+        still: &dyn Fn() -> bool,
+    ) {
         if thread.thread == self.me {
             return self.walks.take_own(self.own, thread, share);
         }
@@ -157,12 +195,27 @@ impl<'a> Taker<'a> {
         }
         let runs = thread.facts.state == RunState::Running && thread.facts.system_call.is_none();
         let (mut not_better, mut why_not, mut kept) = (None, None, None);
-        for (way, may) in order(self.options.purpose, self.options.ways, &self.system, runs) {
+        let ways = order(self.options.purpose, self.options.ways, &self.system, runs);
+        let one_by_one = self.options.purpose == Purpose::OneThread;
+        let helper_follows = one_by_one && self.session.is_ok() && ways.contains(&(Way::Ptrace, Ok(())));
+        for (way, may) in ways {
             let result = match (way, may) {
                 (_, Err(error)) => Err(error),
                 (Way::Peek, _) => self.peek(thread, share, still),
+                (Way::Signal, _) if helper_follows && self.is_deaf(thread.thread) => match index {
+                    // It may be so for a moment only: in the handler of a signal, our own too.
+                    0 => {
+                        let stop_within_ns = patience.stop_within_ns / DEAF_WAITS;
+                        self.signal(thread, share, Patience { stop_within_ns, ..patience }, still)
+                    }
+                    _ => Err(SuspendError::SignalBlocked),
+                },
+                // It waits for a processor: so it would in a signal's case, and the next for longer.
+                (Way::Signal, _) if why_not == Some(SuspendError::NotInTime) && self.may_be_tried_again() => {
+                    Err(SuspendError::NotInTime)
+                }
                 (Way::Signal, _) => self.signal(thread, share, patience, still),
-                (Way::Ptrace, _) if self.options.purpose == Purpose::OneThread => {
+                (Way::Ptrace, _) if one_by_one => {
                     thread.left_for_helper = self.session.is_ok();
                     continue;
                 }
@@ -195,10 +248,19 @@ impl<'a> Taker<'a> {
             let error = why_not.or(not_better).unwrap_or(SuspendError::NotAllowed);
             thread.held = Held::Not(error);
             // It kept all others waiting; by itself it may have more time.
-            thread.left_for_helper |=
-                error == SuspendError::NotInTime && self.helped.end.is_ok() && self.seated > 0;
+            thread.left_for_helper |= error == SuspendError::NotInTime && self.may_be_tried_again();
         }
         thread.not_better = not_better;
+    }
+
+    /// Whether the helper has held threads together, and so may hold a few of them once more.
+    fn may_be_tried_again(&self) -> bool {
+        self.helped.end.is_ok() && self.seated > 0
+    }
+
+    /// Whether no signal reaches a thread: one would be waited for in vain, and for all of its time.
+    fn is_deaf(&self, thread: ThreadId) -> bool {
+        self.session.as_ref().is_ok_and(|session| session.is_blocked_by(thread))
     }
 
     fn peek(
@@ -244,82 +306,4 @@ impl<'a> Taker<'a> {
         thread.moved = !still();
         Ok(walk_seat(&mut self.walks.ground, self.arena, seat, thread, share))
     }
-
-    /// The helper takes those whom no signal reaches, a few at a time.
-    pub(in super::super) fn take_rest(
-        &mut self,
-        threads: &mut [ThreadCapture],
-        frames: &mut Frames<'_>,
-        time_left_ns: &dyn Fn() -> u64,
-    ) {
-        let patience = self.options.other_patience;
-        let mut rest = threads;
-        while let (few @ 1.., beyond) = self.seat_some(rest) {
-            let request = Request {
-                exclude: self.options.exclude,
-                everybody: false,
-                main_stack: self.walks.ground.images.main_stack(),
-                beneath: BENEATH,
-                stop_within_ns: patience.stop_within_ns.min(time_left_ns()),
-                straggler_ns: patience.stop_within_ns,
-                hold_at_most_ns: patience.hold_at_most_ns,
-            };
-            if request.stop_within_ns == 0 {
-                return;
-            }
-            let window = STACK_WINDOW.checked_div(few).unwrap_or(0);
-            let room = Room {
-                seats: self.seats,
-                taken: few,
-                arena: self.walks.stack,
-                first_window: window,
-                other_window: window,
-            };
-            let (helped, _) = hold_together(&request, room);
-            let seats = self.seats.get(..few).unwrap_or(&[]);
-            learn(&helped, seats);
-            let (these, others) = rest.split_at_mut_checked(beyond).unwrap_or((&mut [], &mut []));
-            let mut left = waiting(others).saturating_add(few);
-            for seat in seats.iter().filter(|seat| seat.state == SeatState::Read) {
-                if let Some(thread) = these.iter_mut().find(|thread| thread.thread == seat.thread) {
-                    let mut share = frames.share(self.options.other_depth, false, left);
-                    let before = *thread;
-                    let reach = walk_seat(&mut self.walks.ground, self.walks.stack, seat, thread, &mut share);
-                    // A peek may have followed the stack to where the one piece that the helper copies does not reach.
-                    if reach != Reach::End && before.registers.is_some() && seen(&before) >= seen(thread) {
-                        *thread = before;
-                    } else {
-                        frames.used = frames.used.saturating_add(thread.summary.kept);
-                    }
-                }
-                left = left.saturating_sub(1);
-            }
-            rest = others;
-        }
-    }
-
-    /// Gives seats to the first few threads that wait for the helper. Returns how many these are, and behind how many
-    /// threads the others come.
-    fn seat_some(&mut self, threads: &mut [ThreadCapture]) -> (usize, usize) {
-        const FEW: usize = STACK_WINDOW / WINDOW;
-        let mut few = 0usize;
-        for (index, thread) in threads.iter_mut().enumerate().filter(|(_, thread)| thread.left_for_helper) {
-            match self.seats.get_mut(few) {
-                Some(seat) if few < FEW => *seat = Seat::of(thread.thread),
-                _ => return (few, index),
-            }
-            thread.left_for_helper = false;
-            few = few.saturating_add(1);
-        }
-        (few, threads.len())
-    }
-}
-
-/// How many frames were seen.
-fn seen(thread: &ThreadCapture) -> u64 {
-    thread.summary.omitted.saturating_add(thread.summary.kept as u64)
-}
-
-fn waiting(threads: &[ThreadCapture]) -> usize {
-    threads.iter().filter(|thread| thread.left_for_helper).count()
 }

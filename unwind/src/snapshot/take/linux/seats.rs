@@ -6,8 +6,9 @@ use crate::rule::KnownRegisters;
 use crate::snapshot::frames::Share;
 use crate::snapshot::walks::{Ground, Reach};
 use crate::snapshot::{Held, ThreadCapture};
-use crate::suspend::SuspendError;
 use crate::suspend::linux::{Helped, HelperError, Seat, SeatState, learn_refusal};
+use crate::suspend::{SuspendError, exempt};
+use crate::threads::{self, ThreadId};
 
 /// Walks the copy of a thread's stack that the helper has made.
 pub(super) fn walk_seat(
@@ -43,16 +44,17 @@ pub(super) fn why_not(seat: &Seat, helped: &Helped, seats: &[Seat]) -> SuspendEr
         (_, Err(HelperError::Died(_))) => SuspendError::HelperDied,
         (_, Err(HelperError::Late(_))) => SuspendError::HelperLate,
         (SeatState::Listed, Ok(())) if is_forbidden(helped, seats) => SuspendError::Forbidden,
-        // It was not listed any more.
-        (SeatState::Listed, Ok(())) => SuspendError::Gone,
+        // The helper did not find it in the list: the kernel passes over some while others end.
+        (SeatState::Listed, Ok(())) if !threads::is_alive(seat.thread) => SuspendError::Gone,
         (_, Ok(())) => SuspendError::NotInTime,
     }
 }
 
-/// Why it has read nobody.
-pub(super) fn why_nobody(helped: &Helped, seats: &[Seat]) -> SuspendError {
-    let tried = seats.iter().find(|seat| !matches!(seat.state, SeatState::Listed | SeatState::LeftOut));
-    why_not(tried.unwrap_or(&Seat::EMPTY), helped, seats)
+/// Why it has read nobody; none if there was nobody to be read beside the capturing thread, `me`.
+pub(super) fn why_nobody(helped: &Helped, seats: &[Seat], me: ThreadId) -> Option<SuspendError> {
+    let others = seats.iter().filter(|seat| seat.thread != me && !exempt::contains(seat.thread));
+    let nobody_found = helped.end.is_err().then_some(&Seat::EMPTY);
+    others.chain(nobody_found).map(|seat| why_not(seat, helped, seats)).find(|why| *why != SuspendError::Gone)
 }
 
 /// Whether it is the system that does not let us trace, whomever: it was not one thread that another tracer holds, or

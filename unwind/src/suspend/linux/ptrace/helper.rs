@@ -22,6 +22,8 @@ pub(super) mod status {
     pub(in super::super) const ORPHAN: i32 = 1;
     /// It has met a fault.
     pub(in super::super) const FAULT: i32 = 2;
+    /// The time was up before it could begin.
+    pub(in super::super) const TOO_LATE: i32 = 3;
 }
 
 /// What a fault of the helper's own would raise. The handlers that it has copies of are the program's.
@@ -53,7 +55,7 @@ pub(super) extern "C" fn run(argument: usize) -> i32 {
     job.come_to(Step::Starting);
     while job.go.load(Ordering::Acquire) == 0 {
         if sys::monotonic() >= job.stop_until {
-            return status::DONE;
+            return status::TOO_LATE;
         }
         let _ = sys::futex_wait_until(&job.go, 0, job.stop_until);
     }

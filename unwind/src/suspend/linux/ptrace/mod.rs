@@ -80,7 +80,7 @@ pub(crate) enum HelperError {
     NotMade(i32),
     /// It has died, in this step.
     Died(Step),
-    /// It took too long and was killed, in this step.
+    /// It took too long and was killed, in this step; or it came too late to begin.
     Late(Step),
 }
 
@@ -208,6 +208,7 @@ fn run(job: &Job<'_>, stack_top: usize, deadline: u64) -> Result<(), HelperError
     }
     match status {
         Some(status) if status == status::DONE << 8 => Ok(()),
+        Some(status) if status == status::TOO_LATE << 8 => Err(HelperError::Late(job.step())),
         _ if late => Err(HelperError::Late(job.step())),
         _ => Err(HelperError::Died(job.step())),
     }

@@ -198,13 +198,13 @@ fn a_helper_that_takes_too_long_is_killed_at_the_deadline() {
     let crowd = Crowd::start(3);
     for step in [Step::Starting, Step::Seizing, Step::Gathering, Step::Reading, Step::Releasing] {
         let mut seats = seats_for(&crowd);
-        let request = Request { stop_within_ns: 50_000_000, hold_at_most_ns: 100_000_000, ..request() };
+        let request = Request { stop_within_ns: 500_000_000, hold_at_most_ns: 100_000_000, ..request() };
         CHAOS.store((step as u32) << 8 | OVERSLEEP, Ordering::Relaxed);
         let begun = Instant::now();
         let (helped, _) = hold_together(&request, room(&mut seats, &mut [], crowd.ids.len()));
         CHAOS.store(0, Ordering::Relaxed);
         assert_eq!(helped.end, Err(HelperError::Late(step)));
-        assert!((150..5_000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+        assert!((600..10_000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
         crowd.assert_goes_on();
     }
 }

@@ -13,7 +13,8 @@ const REGISTERS: [u16; 16] = [0, 2, 1, 3, RSP, RBP, 4, 5, 8, 9, 10, 11, 12, 13, 
 
 /// What the instruction at address `at` does, and its size.
 pub(in super::super) fn decode(bytes: &[u8], at: u64) -> (Step, u64) {
-    let mut cursor = Cursor::new(at, bytes, u64::MAX);
+    // A longer one is none to the processor, however much is at hand.
+    let mut cursor = Cursor::new(at, bytes.get(..LONGEST).unwrap_or(bytes), u64::MAX);
     let step = instruction(&mut cursor).unwrap_or(Step::Unknown);
     (step, cursor.address().wrapping_sub(at))
 }

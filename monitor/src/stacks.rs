@@ -1,0 +1,73 @@
+//! The memory that a freeze's stacks are taken into, in one of the two ways of holding threads.
+
+use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::snapshot::{Options, Snapshot, SnapshotError, View};
+use freezeframe_unwind::suspend::{Purpose, Suspender};
+use freezeframe_unwind::threads::ThreadId;
+
+/// How many threads are captured; more are counted.
+const MAX_THREADS: usize = 1024;
+/// How many frames they share.
+const MAX_FRAMES: usize = 24_576;
+/// How many bytes of stacks are kept of threads that are held at one time. Those beyond are read by themselves.
+const ARENA: usize = 2 << 20;
+
+/// A snapshot.
+pub(crate) enum Stacks {
+    OneByOne(Box<Snapshot<MAX_THREADS, MAX_FRAMES>>),
+    Together(Box<Snapshot<MAX_THREADS, MAX_FRAMES, ARENA>>),
+}
+
+impl Stacks {
+    /// To be called where there is room for all of it on the stack: it may be made there before it is on the heap.
+    pub(crate) fn new(together: bool) -> Self {
+        if together {
+            Self::Together(Box::new(Snapshot::new()))
+        } else {
+            Self::OneByOne(Box::new(Snapshot::new()))
+        }
+    }
+
+    /// See [`Snapshot::capture`]; the options' purpose is this value's.
+    pub(crate) fn capture(
+        &mut self,
+        suspender: &Suspender,
+        images: &ImageTable,
+        options: &Options<'_>,
+    ) -> Result<(), SnapshotError> {
+        let with = |purpose| Options { purpose, ..*options };
+        match self {
+            Self::OneByOne(snapshot) => snapshot.capture(suspender, images, &with(Purpose::OneThread)),
+            Self::Together(snapshot) => snapshot.capture(suspender, images, &with(Purpose::AllTogether)),
+        }
+    }
+
+    /// See [`Snapshot::capture_thread`].
+    pub(crate) fn capture_thread(
+        &mut self,
+        suspender: &Suspender,
+        images: &ImageTable,
+        thread: ThreadId,
+        options: &Options<'_>,
+    ) {
+        match self {
+            Self::OneByOne(snapshot) => snapshot.capture_thread(suspender, images, thread, options),
+            Self::Together(snapshot) => snapshot.capture_thread(suspender, images, thread, options),
+        }
+    }
+
+    /// See [`Snapshot::function_start`].
+    pub(crate) fn function_start(&mut self, images: &ImageTable, lookup: u64) -> Option<u64> {
+        match self {
+            Self::OneByOne(snapshot) => snapshot.function_start(images, lookup),
+            Self::Together(snapshot) => snapshot.function_start(images, lookup),
+        }
+    }
+
+    pub(crate) fn view(&self) -> View<'_> {
+        match self {
+            Self::OneByOne(snapshot) => snapshot.view(),
+            Self::Together(snapshot) => snapshot.view(),
+        }
+    }
+}

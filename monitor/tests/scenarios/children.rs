@@ -1,0 +1,131 @@
+//! What happens to whole processes: this program, started anew, with a monitor and a loop.
+
+use super::{Scenario, scenario};
+use freezeframe_monitor::{Activity, Monitor, recover};
+use freezeframe_report::file::Size;
+use freezeframe_report::read::{RecordOutcome, Report};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The child's part: a loop that says when its callback begins, and ends when it has turned again.
+pub(crate) fn run(what: &str, file: &Path) {
+    let (monitor, beacon) =
+        Monitor::builder("child").report_file(file, Size::default()).watch_run_loop().unwrap();
+    beacon.transition(Activity::Entry);
+    beacon.transition(Activity::BeforeWaiting);
+    std::thread::sleep(Duration::from_millis(120));
+    beacon.transition(Activity::AfterWaiting);
+    println!("callback");
+    let callback = match what {
+        "short" => Duration::from_millis(120),
+        "long" => Duration::from_millis(900),
+        _ => Duration::from_secs(3600),
+    };
+    // Time in which this process runs: a sleep would go on while it is stopped.
+    let (mut done, slice) = (Duration::ZERO, Duration::from_millis(5));
+    while done < callback {
+        let begun = Instant::now();
+        std::thread::sleep(slice);
+        done += begun.elapsed().min(slice * 4);
+    }
+    beacon.transition(Activity::BeforeWaiting);
+    std::thread::sleep(Duration::from_millis(200));
+    monitor.stop();
+}
+
+struct Running {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Running {
+    /// None under an emulator, which would have to be started too.
+    fn start(what: &str) -> Option<Self> {
+        let runner = |(name, _): (String, _)| name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER");
+        if std::env::vars().any(runner) {
+            return None;
+        }
+        let file = super::real::file();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["child", what, file.to_str().unwrap()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "callback\n");
+        Some(Self { child, file })
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: the child was not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    fn stop_for(&self, time: Duration) {
+        self.signal(libc::SIGSTOP);
+        std::thread::sleep(time);
+        self.signal(libc::SIGCONT);
+    }
+
+    /// Its records, once it has ended.
+    fn end(mut self) -> Vec<freezeframe_report::read::Record> {
+        self.child.wait().unwrap();
+        let records = recover(&self.file).unwrap();
+        assert!(recover(&self.file).unwrap().is_empty(), "they are handed over once");
+        std::fs::remove_file(&self.file).unwrap();
+        records
+    }
+}
+
+const NOT_TESTED: &str = "not tested: an emulated program cannot start itself anew";
+
+pub(crate) fn scenarios() -> Vec<Scenario> {
+    vec![
+        scenario("6", "SIGSTOP for a second in a callback of 120 ms", "0 freezes", || {
+            let Some(running) = Running::start("short") else { return NOT_TESTED.into() };
+            std::thread::sleep(Duration::from_millis(30));
+            running.stop_for(Duration::from_secs(1));
+            format!("{} freezes", running.end().len())
+        }),
+        scenario(
+            "6",
+            "SIGSTOP for 2 s in a freeze of 900 ms",
+            "1 freezes, stopped, without those 2 s",
+            || {
+                let Some(running) = Running::start("long") else { return NOT_TESTED.into() };
+                std::thread::sleep(Duration::from_millis(120));
+                running.stop_for(Duration::from_secs(2));
+                let records = running.end();
+                let labels =
+                    records.first().and_then(|record| record.episode.as_ref()).map(|e| e.labels.join(" "));
+                let lasted = records.first().map_or(0, |record| record.duration_ns / 1_000_000);
+                let without = if (500..1900).contains(&lasted) { "without those 2 s" } else { "with them" };
+                format!("{} freezes, {}, {without}", records.len(), labels.unwrap_or_default())
+            },
+        ),
+        scenario(
+            "10",
+            "SIGKILL in a freeze, then the next launch",
+            "1 killed, over 250 ms, with samples",
+            || {
+                let Some(running) = Running::start("forever") else { return NOT_TESTED.into() };
+                let begun = Instant::now();
+                while Report::open(&running.file).is_ok_and(|report| report.records.is_empty())
+                    && begun.elapsed() < Duration::from_secs(30)
+                {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                running.signal(libc::SIGKILL);
+                let records = running.end();
+                let killed = records.iter().filter(|record| record.outcome == RecordOutcome::Killed).count();
+                let Some(record) = records.first() else { return "nothing".into() };
+                let long = if record.duration_ns >= 250_000_000 { "over 250 ms" } else { "too short" };
+                let samples = record.samples.as_ref().map_or(0, |samples| samples.samples.len());
+                format!("{killed} killed, {long}, {} samples", if samples >= 2 { "with" } else { "without" })
+            },
+        ),
+    ]
+}

@@ -1,0 +1,157 @@
+//! What loops do: nested runs, pings, pauses, livelocks.
+
+use super::*;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        scenario(
+            "2",
+            "a freeze in the outer callback after its nested loop returned",
+            "1 freezes, nested not",
+            || {
+                let (records, _) = watched(
+                    |builder| builder,
+                    |_, beacon| {
+                        turn(beacon, || {
+                            beacon.transition(Activity::Entry);
+                            beacon.transition(Activity::BeforeWaiting);
+                            std::thread::sleep(ms(300));
+                            beacon.transition(Activity::Exit);
+                            long_part();
+                        });
+                    },
+                );
+                let nested = records.iter().any(|record| labels_of(record).contains(&"nested"));
+                format!("{} freezes, nested{}", records.len(), if nested { "" } else { " not" })
+            },
+        ),
+        scenario("12", "a freeze in a nested loop's callback: a modal dialogue", "1 freezes, nested", || {
+            let (records, _) = watched(
+                |builder| builder,
+                |_, beacon| {
+                    turn(beacon, || {
+                        beacon.transition(Activity::Entry);
+                        turn(beacon, long_part);
+                        beacon.transition(Activity::Exit);
+                    });
+                },
+            );
+            let nested = records.iter().any(|record| labels_of(record).contains(&"nested"));
+            format!("{} freezes, nested{}", records.len(), if nested { "" } else { " not" })
+        }),
+        scenario(
+            "3",
+            "a nested loop in a mode that serves no pings waits for events",
+            "1 false alarms, 0 heard",
+            || {
+                let queue = Queue::new(false);
+                let (builder, heard) = hear(Monitor::builder("private mode"));
+                let monitor = builder.watch_by_ping(queue.clone(), current()).unwrap();
+                queue.serve(ms(200));
+                while queue.pings.lock().unwrap().is_empty() {
+                    std::thread::yield_now();
+                }
+                queue.waits.store(true, Ordering::SeqCst);
+                std::thread::sleep(ms(600));
+                queue.waits.store(false, Ordering::SeqCst);
+                queue.serve(ms(200));
+                let alarms = monitor.statistics().false_alarms;
+                drop(monitor);
+                format!("{alarms} false alarms, {} heard", heard.lock().unwrap().len())
+            },
+        ),
+        scenario("5", "pings to a loop that waits for a second", "0 pings, 0 freezes", || {
+            let queue = Queue::new(true);
+            let monitor = Monitor::builder("idle").watch_by_ping(queue.clone(), current()).unwrap();
+            std::thread::sleep(ms(1000));
+            format!("{} pings, {} freezes", queue.posted.load(Ordering::SeqCst), monitor.statistics().freezes)
+        }),
+        scenario("12", "blocked for 600 ms under a pause, and for 600 ms as expected", "0 freezes", || {
+            let (records, _) = watched(
+                |builder| builder,
+                |monitor, beacon| {
+                    turn(beacon, || {
+                        let _pause = monitor.pause();
+                        std::thread::sleep(ms(600));
+                    });
+                    turn(beacon, || {
+                        let _expected = monitor.expect(ms(5000), "opens the database");
+                        std::thread::sleep(ms(600));
+                    });
+                },
+            );
+            format!("{} freezes", records.len())
+        }),
+        scenario(
+            "12",
+            "blocked for longer than expected",
+            "1 freezes, opens the database, whole duration",
+            || {
+                let (records, _) = watched(
+                    |builder| builder,
+                    |monitor, beacon| {
+                        turn(beacon, || {
+                            let _expected = monitor.expect(ms(400), "opens the database");
+                            std::thread::sleep(ms(1000));
+                        });
+                    },
+                );
+                let why = records.first().and_then(|record| record.episode.as_ref()?.expected.clone());
+                let whole = records.first().is_some_and(|record| record.duration_ns >= 900_000_000);
+                let whole = if whole { "whole duration" } else { "not the whole duration" };
+                format!("{} freezes, {}, {whole}", records.len(), why.unwrap_or_default())
+            },
+        ),
+        scenario(
+            "13",
+            "a loop that turns for a second and never waits",
+            "1 never idle, leads with its work",
+            || {
+                let (records, _) = watched(
+                    |builder| builder.never_idle(ms(400)),
+                    |_, beacon| {
+                        let begun = Instant::now();
+                        while begun.elapsed() < ms(1000) {
+                            beacon.transition(Activity::AfterWaiting);
+                            computes_for(Duration::from_micros(500));
+                            beacon.transition(Activity::BeforeWaiting);
+                        }
+                        std::thread::sleep(ms(200));
+                    },
+                );
+                let never = records.iter().filter(|record| record.kind == RecordKind::NeverIdle);
+                let leads = records.iter().any(|record| leads_with(record, "computes_for"));
+                format!(
+                    "{} never idle, {}",
+                    never.count(),
+                    if leads { "leads with its work" } else { "leads elsewhere" }
+                )
+            },
+        ),
+        scenario("14", "stopping the monitor while the loop is frozen", "stopped at once", || {
+            let (monitor, beacon) = Monitor::builder("stopped").watch_run_loop().unwrap();
+            beacon.transition(Activity::AfterWaiting);
+            while monitor.statistics().freezes == 0 {
+                std::thread::sleep(ms(5));
+            }
+            let begun = Instant::now();
+            monitor.stop();
+            if begun.elapsed() < ms(2000) {
+                "stopped at once".into()
+            } else {
+                format!("{:?}", begun.elapsed())
+            }
+        }),
+        scenario("15", "a freeze in the background", "1 freezes, background", || {
+            let (records, _) = watched(
+                |builder| builder,
+                |monitor, beacon| {
+                    monitor.set_app_state(AppState::Background);
+                    turn(beacon, long_part);
+                },
+            );
+            let labels = records.first().map(labels_of).unwrap_or_default();
+            format!("{} freezes, {}", records.len(), labels.join(" "))
+        }),
+    ]
+}

@@ -1,0 +1,92 @@
+//! The table of system calls in `docs/SAFETY.md`.
+
+const DOC: &str = include_str!("../../../docs/SAFETY.md");
+
+/// A row of the table: a call, and what its arguments must be.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) number: u32,
+    /// By position: the lower half of the argument.
+    pub(crate) arguments: Vec<(u32, u32)>,
+}
+
+/// The calls that are listed for any of these ways of capturing. A row is `| call | arguments | during | why |`.
+pub(crate) fn listed(kinds: &[&str]) -> Vec<Call> {
+    let rows = DOC.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    let rows = rows.map(|row| row.split(" | ").collect::<Vec<_>>());
+    let rows = rows.filter_map(|cells| match cells[..] {
+        [call, arguments, during, why] if !why.is_empty() => Some((call, arguments, during)),
+        _ => None,
+    });
+    let calls = rows.filter_map(|(call, arguments, during)| {
+        let number = number(call.trim_end_matches('`'))?;
+        let listed = during.split(", ").any(|kind| kinds.contains(&kind));
+        listed.then(|| Call { number, arguments: parse(arguments) })
+    });
+    calls.collect()
+}
+
+/// ``` `0 = PTRACE_SEIZE` `2 = 0` ```: the first argument, and the third.
+fn parse(arguments: &str) -> Vec<(u32, u32)> {
+    let conditions = arguments.split('`').filter_map(|part| part.split_once(" = "));
+    conditions.map(|(position, value)| (position.parse().unwrap(), constant(value))).collect()
+}
+
+macro_rules! numbers {
+    ($($name:ident $number:ident)*) => {
+        /// None for what is no system call: a name in another table.
+        fn number(name: &str) -> Option<u32> {
+            match name {
+                $(stringify!($name) => Some(libc::$number as u32),)*
+                _ => None,
+            }
+        }
+
+        /// The name of a call that some table knows.
+        pub(crate) fn name(number: u32) -> &'static str {
+            match i64::from(number) {
+                $(libc::$number => stringify!($name),)*
+                _ => "no name for it here",
+            }
+        }
+    };
+}
+
+numbers! {
+    brk SYS_brk clock_gettime SYS_clock_gettime clone SYS_clone close SYS_close exit SYS_exit exit_group SYS_exit_group
+    fcntl SYS_fcntl fdatasync SYS_fdatasync fstat SYS_fstat fsync SYS_fsync futex SYS_futex getdents64 SYS_getdents64 getpid SYS_getpid
+    getppid SYS_getppid getrandom SYS_getrandom gettid SYS_gettid kill SYS_kill lseek SYS_lseek madvise SYS_madvise
+    mmap SYS_mmap mprotect SYS_mprotect msync SYS_msync munmap SYS_munmap newfstatat SYS_newfstatat openat SYS_openat
+    pipe2 SYS_pipe2 prctl SYS_prctl pread64 SYS_pread64 process_vm_readv SYS_process_vm_readv ptrace SYS_ptrace
+    read SYS_read restart_syscall SYS_restart_syscall rt_sigaction SYS_rt_sigaction rt_sigprocmask SYS_rt_sigprocmask
+    rt_sigreturn SYS_rt_sigreturn rt_sigtimedwait SYS_rt_sigtimedwait rt_tgsigqueueinfo SYS_rt_tgsigqueueinfo
+    sched_getattr SYS_sched_getattr sched_setattr SYS_sched_setattr sched_yield SYS_sched_yield set_tid_address SYS_set_tid_address
+    sigaltstack SYS_sigaltstack statx SYS_statx tgkill SYS_tgkill wait4 SYS_wait4 write SYS_write
+}
+
+fn constant(name: &str) -> u32 {
+    let one = |name: &str| match name.trim() {
+        "AT_FDCWD" => libc::AT_FDCWD as u32,
+        "F_GETFD" => libc::F_GETFD as u32,
+        "CLONE_FILES" => libc::CLONE_FILES as u32,
+        "CLONE_FS" => libc::CLONE_FS as u32,
+        "CLONE_UNTRACED" => libc::CLONE_UNTRACED as u32,
+        "CLONE_VM" => libc::CLONE_VM as u32,
+        "O_CLOEXEC" => libc::O_CLOEXEC as u32,
+        // What the kernel calls by that name; the C library's is 0.
+        "O_LARGEFILE" => 0o100_000,
+        "PR_GET_DUMPABLE" => libc::PR_GET_DUMPABLE as u32,
+        "PR_SET_PDEATHSIG" => libc::PR_SET_PDEATHSIG as u32,
+        "PTRACE_CONT" => libc::PTRACE_CONT,
+        "PTRACE_DETACH" => libc::PTRACE_DETACH,
+        "PTRACE_GETREGSET" => libc::PTRACE_GETREGSET,
+        "PTRACE_INTERRUPT" => libc::PTRACE_INTERRUPT,
+        "PTRACE_SEIZE" => libc::PTRACE_SEIZE,
+        "SIGKILL" => libc::SIGKILL as u32,
+        "SIGURG" => libc::SIGURG as u32,
+        "WNOHANG" => libc::WNOHANG as u32,
+        "__WALL" => libc::__WALL as u32,
+        number => number.parse().unwrap_or_else(|_| panic!("docs/SAFETY.md: what is {number}?")),
+    };
+    name.split('+').map(one).fold(0, |all, bit| all | bit)
+}

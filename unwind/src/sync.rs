@@ -1,0 +1,12 @@
+//! What threads share: atomics, a cell that an atomic hands from one side to the other, and sleeping on a word. The race checks put
+//! loom's in their place.
+
+#[cfg(all(test, loom))]
+mod modelled;
+#[cfg(not(all(test, loom)))]
+mod real;
+
+#[cfg(all(test, loom))]
+pub(crate) use modelled::*;
+#[cfg(not(all(test, loom)))]
+pub(crate) use real::*;
