@@ -1,4 +1,14 @@
-//! Apple's systems: what Mach says of the task and of its host, `sysctl`, and `proc_pidinfo`.
+//! Apple's systems: what Mach says of the task and of its host, `sysctl`, and the table of descriptors.
+
+#[cfg(target_os = "macos")]
+mod listed;
+#[cfg(not(target_os = "macos"))]
+mod tried;
+
+#[cfg(target_os = "macos")]
+use listed as descriptors;
+#[cfg(not(target_os = "macos"))]
+use tried as descriptors;
 
 use super::{AvailableMemory, MemoryOf, MemoryPressure, OpenFiles, PressureLevel, ProcessMemory, open_files};
 use crate::facts::task_memory;
@@ -62,17 +72,7 @@ impl Sources {
     }
 
     pub(crate) fn open_files(&self) -> Option<OpenFiles> {
-        // As many as a process may have open unless it asks for more; of one that has more the number is not known.
-        const MOST: usize = 10_240;
-        let mut list = [const { std::mem::MaybeUninit::<libc::proc_fdinfo>::uninit() }; MOST];
-        let room = size_of_val(&list) as i32;
-        // SAFETY: the kernel writes at most `room` bytes to the list.
-        let bytes = unsafe {
-            let (pid, out) = (std::process::id() as i32, list.as_mut_ptr().cast());
-            libc::proc_pidinfo(pid, libc::PROC_PIDLISTFDS, 0, out, room)
-        };
-        let open = u32::try_from(bytes).ok()? / size_of::<libc::proc_fdinfo>() as u32;
-        (bytes > 0 && bytes < room).then(|| open_files(open))
+        descriptors::open_descriptors().map(open_files)
     }
 }
 
