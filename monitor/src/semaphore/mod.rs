@@ -1,20 +1,20 @@
 //! What the watcher sleeps on.
 
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, loom))))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, explored))))]
 mod futex;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux;
 #[cfg(target_vendor = "apple")]
 mod mach;
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, explored))]
 use freezeframe_races::futex;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use linux::Semaphore;
 #[cfg(target_vendor = "apple")]
 pub use mach::Semaphore;
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, explored))]
 mod races;
 
 #[cfg(test)]

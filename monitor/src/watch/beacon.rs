@@ -229,7 +229,7 @@ impl Source for Arc<BeaconShared> {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, explored))]
 mod races;
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl<T: PingTarget> Source for PingSource<T> {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, explored))]
 mod races;
 
 #[cfg(test)]

@@ -400,5 +400,5 @@ fn seal(out: &mut [u8], from: usize) {
     put(out, end, &crc.to_le_bytes());
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, explored))]
 mod races;

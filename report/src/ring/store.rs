@@ -79,7 +79,7 @@ impl Store {
         let counter = self.memory.counter(field);
         let mut before = counter.load(Ordering::Relaxed);
         while let Err(now) =
-            counter.compare_exchange_weak(before, next(before), Ordering::Relaxed, Ordering::Relaxed)
+            counter.compare_exchange(before, next(before), Ordering::Relaxed, Ordering::Relaxed)
         {
             before = now;
         }

@@ -10,7 +10,7 @@ mod linux;
 #[cfg(target_vendor = "apple")]
 mod mach;
 mod macho;
-#[cfg(any(target_vendor = "apple", all(test, loom)))]
+#[cfg(any(target_vendor = "apple", all(test, explored)))]
 mod places;
 mod table;
 

@@ -92,7 +92,7 @@ impl Place {
     }
 }
 
-#[cfg(not(all(test, loom)))]
+#[cfg(not(all(test, explored)))]
 impl<const N: usize> Places<N> {
     pub(super) const fn new() -> Self {
         let places = [const {
@@ -102,5 +102,5 @@ impl<const N: usize> Places<N> {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, explored))]
 mod races;

@@ -27,7 +27,7 @@ fn a_reading_is_of_one_epoch() {
         let shared = shared();
         let of_loop = shared.clone();
         let turning = thread::spawn(move || {
-            TURNS.iter().for_each(|(activity, now)| of_loop.store(*activity, *now));
+            TURNS.iter().for_each(|(activity, now)| of_loop.store_at(*activity, *now));
         });
         let mut source = shared;
         let watched = source.read(0);
@@ -47,7 +47,7 @@ fn a_silence_has_its_own_end() {
         let shared = shared();
         let of_loop = shared.clone();
         let turning = thread::spawn(move || {
-            SILENCES.iter().for_each(|(activity, now)| of_loop.store(*activity, *now));
+            SILENCES.iter().for_each(|(activity, now)| of_loop.store_at(*activity, *now));
         });
         let mut source = shared;
         if let Some((epoch, end_ns)) = source.read(0).reading.silence {
@@ -85,7 +85,7 @@ fn a_watcher_parks_again_and_again() {
         let turning = thread::spawn(move || {
             [Activity::AfterWaiting, Activity::BeforeWaiting, Activity::AfterWaiting]
                 .iter()
-                .for_each(|activity| of_loop.store(*activity, 2));
+                .for_each(|activity| of_loop.store_at(*activity, 2));
         });
         loop {
             let watched = source.read(0);

@@ -199,5 +199,5 @@ impl Shared {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, explored))]
 mod races;

@@ -2,7 +2,7 @@
 //! what is opened for a moment.
 //!
 //! ```text
-//! open a file   no descriptor is left: a spare one is closed, the file takes its place; when that is closed, the list is
+//! open a file   no descriptor is left: a spare one is closed, the file takes its place; when that is closed, the pipe is
 //!               duplicated onto its number, so that nobody takes that in between
 //! list, pipe    not even so (the limit was lowered): the kept ones are lent, to one thread at a time
 //! ```
@@ -52,7 +52,7 @@ impl Kept {
 
 static LIST: Kept = Kept::nothing();
 static PIPE: [Kept; 2] = [const { Kept::nothing() }; 2];
-/// Duplicates of the list; none while one has given way.
+/// Duplicates of the pipe, which a program cannot open by itself, as it can the list; none while one has given way.
 static SPARE: [AtomicI32; 2] = [const { AtomicI32::new(NONE) }; 2];
 /// The process that they are of; zero before they were made.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -76,10 +76,12 @@ impl Drop for Fd {
     fn drop(&mut self) {
         match self.after {
             After::Close => super::close(self.number),
-            After::PutBack(spare) => match LIST.number().and_then(|list| super::replace(self.number, list)) {
-                Ok(()) => spare.store(self.number, Ordering::Release),
-                Err(_) => super::close(self.number),
-            },
+            After::PutBack(spare) => {
+                match PIPE[0].number().and_then(|pipe| super::replace(self.number, pipe)) {
+                    Ok(()) => spare.store(self.number, Ordering::Release),
+                    Err(_) => super::close(self.number),
+                }
+            }
             After::GiveBack(user) => user.store(0, Ordering::Release),
             After::Stay => {}
         }
@@ -103,7 +105,7 @@ pub(crate) fn reserve(list: &core::ffi::CStr) {
 }
 
 fn fill(spare: &AtomicI32) {
-    let number = LIST.number().and_then(super::duplicate).unwrap_or(NONE);
+    let number = PIPE[0].number().and_then(super::duplicate).unwrap_or(NONE);
     spare.store(number, Ordering::Release);
 }
 
@@ -118,7 +120,7 @@ pub(super) fn in_place_of_a_spare(open: impl Fn() -> Result<i32, Errno>, error: 
     }
     for spare in &SPARE {
         let number = spare.swap(NONE, Ordering::AcqRel);
-        if !LIST.is(number) {
+        if !PIPE[0].is(number) {
             continue;
         }
         super::close(number);
@@ -205,15 +207,25 @@ mod tests {
     fn a_file_in_the_place_of_a_spare_descriptor_leaves_it_as_it_was() {
         reserve(c"/proc/self/task");
         let before = SPARE.each_ref().map(|spare| spare.load(Ordering::Relaxed));
-        assert!(before.iter().all(|number| LIST.is(*number)));
+        assert!(before.iter().all(|number| PIPE[0].is(*number)));
         let open = || super::super::open_number(c"/proc/self/stat");
         let files = [(); 2].map(|()| in_place_of_a_spare(open, Errno(0)).unwrap());
         assert_eq!(in_place_of_a_spare(open, Errno(7)).err(), Some(Errno(7)), "there are two");
         assert!(files.iter().all(|file| file.read(&mut [0; 8]) == Ok(8)));
         drop(files);
         let after = SPARE.each_ref().map(|spare| spare.load(Ordering::Relaxed));
-        assert!(after.iter().all(|number| LIST.is(*number)), "{before:?} {after:?}");
+        assert!(after.iter().all(|number| PIPE[0].is(*number)), "{before:?} {after:?}");
         assert!(in_place_of_a_spare(|| Err(Errno(libc::ENOENT)), Errno(0)).is_err());
-        assert!(SPARE.iter().all(|spare| LIST.is(spare.load(Ordering::Relaxed))), "also if it was not there");
+        assert!(
+            SPARE.iter().all(|spare| PIPE[0].is(spare.load(Ordering::Relaxed))),
+            "also if it was not there"
+        );
+    }
+
+    #[test]
+    fn a_programs_own_list_of_its_threads_under_a_spares_number_is_not_taken_for_the_spare() {
+        reserve(c"/proc/self/task");
+        let own = super::super::open(c"/proc/self/task").unwrap();
+        assert!(!PIPE[0].is(own.number));
     }
 }
