@@ -53,7 +53,7 @@ macro_rules! numbers {
 }
 
 numbers! {
-    brk SYS_brk clock_gettime SYS_clock_gettime clone SYS_clone close SYS_close exit SYS_exit exit_group SYS_exit_group
+    brk SYS_brk dup3 SYS_dup3 pwrite64 SYS_pwrite64 prlimit64 SYS_prlimit64 clock_gettime SYS_clock_gettime clone SYS_clone close SYS_close exit SYS_exit exit_group SYS_exit_group
     fcntl SYS_fcntl fdatasync SYS_fdatasync fstat SYS_fstat fsync SYS_fsync futex SYS_futex getdents64 SYS_getdents64 getpid SYS_getpid
     getppid SYS_getppid getrandom SYS_getrandom gettid SYS_gettid kill SYS_kill lseek SYS_lseek madvise SYS_madvise
     mmap SYS_mmap mprotect SYS_mprotect msync SYS_msync munmap SYS_munmap newfstatat SYS_newfstatat openat SYS_openat
@@ -67,6 +67,8 @@ numbers! {
 fn constant(name: &str) -> u32 {
     let one = |name: &str| match name.trim() {
         "AT_FDCWD" => libc::AT_FDCWD as u32,
+        "F_DUPFD_CLOEXEC" => libc::F_DUPFD_CLOEXEC as u32,
+        "RLIMIT_FSIZE" => libc::RLIMIT_FSIZE as u32,
         "F_GETFD" => libc::F_GETFD as u32,
         "CLONE_FILES" => libc::CLONE_FILES as u32,
         "CLONE_FS" => libc::CLONE_FS as u32,
