@@ -7,7 +7,7 @@ use freezeframe_report::show::Symbols;
 use rustix::fs::{FileType, Mode};
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 struct Program {
     sections: Vec<(u32, Vec<u8>)>,
@@ -93,13 +93,16 @@ fn elf(symbols: usize, strings: &[u8], size_of_table: u64) -> Vec<u8> {
 
 /// Names the frames, and says how many got a name from the file, and how long it took.
 fn name(record: &mut Record) -> (usize, Duration) {
-    let begun = Instant::now();
+    let begun = crate::cpu_time();
     Symbols::new().name_frames(record);
     let path = program().path.len();
     let of_file = |frame: &&freezeframe_report::read::Frame| {
         record.image(frame).is_some_and(|image| image.path.len() == path) && frame.symbol.is_some()
     };
-    (record.threads.iter().flat_map(|thread| &thread.frames).filter(of_file).count(), begun.elapsed())
+    (
+        record.threads.iter().flat_map(|thread| &thread.frames).filter(of_file).count(),
+        crate::cpu_time() - begun,
+    )
 }
 
 #[test]

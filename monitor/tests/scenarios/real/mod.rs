@@ -1,6 +1,8 @@
 //! On real threads: the loop is this thread. Bounds on real time are wide.
 
 mod hooks;
+#[cfg(target_os = "linux")]
+mod locks;
 mod loops;
 mod reports;
 
@@ -162,5 +164,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     let mut all = loops::scenarios();
     all.extend(reports::scenarios());
     all.extend(hooks::scenarios());
+    #[cfg(target_os = "linux")]
+    all.extend(locks::scenarios());
     all
 }
