@@ -83,9 +83,13 @@ impl Symbols {
     }
 }
 
-/// None where nothing is opened: see [`map`].
+/// None of what is not opened. A path from a hostile report: nothing but a file is, and nothing by way of where this process
+/// happens to be.
 fn identity(path: &Path) -> Option<Identity> {
-    let facts = std::fs::metadata(path).ok().filter(|facts| path.is_absolute() && facts.is_file())?;
+    if !path.is_absolute() {
+        return None;
+    }
+    let facts = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     Some((facts.dev(), facts.ino()))
 }
 
@@ -100,11 +104,7 @@ impl Source {
 }
 
 fn map(path: &Path) -> Option<Mmap> {
-    // A path from a hostile report: nothing but a file is opened, nothing by way of where this process happens to be, and no
-    // pipe is waited for that has taken the file's place meanwhile.
-    if !path.is_absolute() || !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
+    // No pipe is waited for that has taken the file's place meanwhile.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
