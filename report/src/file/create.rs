@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Whoever else could cut the file off would end the program that has it mapped.
+/// Its owner's alone: others could take records away, or read what the program was doing.
 pub(super) const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Makes the file at `path`, locked. None if there is one already.

@@ -18,7 +18,8 @@ pub enum Release {
 pub struct Patience {
     /// The time that a thread has to stop. It is not held in this time.
     pub stop_within_ns: u64,
-    /// The time after which a held thread goes on by itself.
+    /// The time after which a held thread goes on by itself, counted from the end of the time to stop: a thread that
+    /// stops at once may stand for the sum of both.
     pub hold_at_most_ns: u64,
 }
 

@@ -15,14 +15,19 @@ use crate::read::{Image, Record, Symbol};
 use memmap2::Mmap;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Functions of images, each image's read once.
+/// Functions of images, each file's read once, however many names a report has for it.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    files: HashMap<(String, String), Option<Source>>,
+    paths: HashMap<String, Option<Identity>>,
+    files: HashMap<(Identity, String), Option<Source>>,
     loaded: macho::Loaded,
 }
+
+/// A file's device and number: what is the same whichever path leads to it.
+type Identity = (u64, u64);
 
 /// The functions of a file.
 #[derive(Debug)]
@@ -56,8 +61,12 @@ impl Symbols {
         if image.build_id.is_empty() || !matches!(image.kind, "elf" | "mach-o") {
             return None;
         }
-        let key = (image.path.clone(), image.build_id.clone());
-        let source = self.files.entry(key).or_insert_with(|| Source::read(image)).as_ref();
+        // A hostile report has a thousand names for a large file.
+        let file = *self.paths.entry(image.path.clone()).or_insert_with(|| identity(Path::new(&image.path)));
+        let source = file.and_then(|file| {
+            let key = (file, image.build_id.clone());
+            self.files.entry(key).or_insert_with(|| Source::read(image)).as_ref()
+        });
         if let Some(Source::Elf(table)) = source {
             let in_file = |address: u64| address.wrapping_sub(image.slide);
             let (start, name) = table.find(in_file(lookup))?;
@@ -74,6 +83,16 @@ impl Symbols {
     }
 }
 
+/// None of what is not opened. A path from a hostile report: nothing but a file is, and nothing by way of where this process
+/// happens to be.
+fn identity(path: &Path) -> Option<Identity> {
+    if !path.is_absolute() {
+        return None;
+    }
+    let facts = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    Some((facts.dev(), facts.ino()))
+}
+
 impl Source {
     fn read(image: &Image) -> Option<Self> {
         let map = map(Path::new(&image.path))?;
@@ -85,11 +104,7 @@ impl Source {
 }
 
 fn map(path: &Path) -> Option<Mmap> {
-    // A path from a hostile report: nothing but a file is opened, nothing by way of where this process happens to be, and no
-    // pipe is waited for that has taken the file's place meanwhile.
-    if !path.is_absolute() || !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
+    // No pipe is waited for that has taken the file's place meanwhile.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
@@ -103,4 +118,33 @@ fn map(path: &Path) -> Option<Mmap> {
 /// Two lowercase digits a byte, as records give build ids.
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_once_whatever_a_report_calls_it() {
+        let path = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+        let mut symbols = Symbols::new();
+        for name in [path.clone(), format!("/{path}"), format!("/.{path}"), format!("/proc/self/root{path}")]
+        {
+            let image = Image {
+                index: 0,
+                kind: "elf",
+                architecture: "",
+                in_shared_cache: false,
+                path: name,
+                build_id: "00".into(),
+                debug_id: None,
+                load_address: 0,
+                size: 0,
+                slide: 0,
+                code: Vec::new(),
+            };
+            symbols.symbol(&image, 0, 0);
+        }
+        assert_eq!((symbols.paths.len(), symbols.files.len()), (4, 1));
+    }
 }

@@ -92,7 +92,7 @@ pub struct Session {
 
 impl Session {
     /// Stops a thread of this process and reads its registers. It stands still until the guard is released or dropped,
-    /// and goes on by itself after [`Patience::hold_at_most_ns`].
+    /// and goes on by itself [`Patience::stop_within_ns`] and [`Patience::hold_at_most_ns`] after this call, at the latest.
     ///
     /// Some system calls of the target end with `EINTR` although the handler asks for a restart: `nanosleep`, `poll`,
     /// `epoll_wait` and others that `signal(7)` lists.

@@ -12,8 +12,8 @@ use freezeframe_report::ring::{Behind, Ring};
 use freezeframe_scenarios::about;
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::init::{Config, init};
-use freezeframe_unwind::snapshot::{Options, Snapshot};
-use freezeframe_unwind::suspend::{Purpose, Suspender, Way, Ways};
+use freezeframe_unwind::snapshot::{Held, Options, Snapshot, View};
+use freezeframe_unwind::suspend::{Purpose, SuspendError, Suspender, Way, Ways};
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::cell::UnsafeCell;
 use std::hint::black_box;
@@ -54,6 +54,7 @@ static HANDLER: AtomicI32 = AtomicI32::new(0);
 static READY: AtomicU32 = AtomicU32::new(0);
 static GO: AtomicBool = AtomicBool::new(false);
 static FROZEN: AtomicU32 = AtomicU32::new(0);
+static SESSION_IS_HELD: AtomicBool = AtomicBool::new(false);
 /// What the witness is to try, and whether that came back.
 static TRY: AtomicUsize = AtomicUsize::new(0);
 static CAME_BACK: AtomicBool = AtomicBool::new(false);
@@ -68,6 +69,7 @@ struct Tools {
 
 pub(crate) fn run(place: &str, runs: bool, folder: &Path) {
     RUNS.store(runs, SeqCst);
+    SESSION_IS_HELD.store(matches!(place, "a session" | "a held thread"), SeqCst);
     if place == "dlopen" {
         let stay = format!("{:x}", parks::stay as *const () as usize);
         // SAFETY: there is one thread.
@@ -200,12 +202,32 @@ fn capture(component: &str, options: &Options<'_>) {
     let tools = TOOLS.get().expect("set in the beginning");
     // SAFETY: captures follow each other.
     let Storage { images, snapshot, staging } = unsafe { &mut *STORAGE.0.get() };
-    let _ = images.refresh();
     let options = Options { first: Some(ThreadId(TARGET.load(SeqCst))), ..*options };
-    if snapshot.capture(&tools.suspender, images, &options).is_ok() {
+    let mut captured = false;
+    unless_a_monitor_looks(|| {
+        let _ = images.refresh();
+        captured = snapshot.capture(&tools.suspender, images, &options).is_ok();
+        !is_told_busy(&snapshot.view())
+    });
+    if captured {
         let encoded = encode(staging, &about(component), &snapshot.view(), images);
         let _ = tools.captures.write(&staging[..encoded.bytes]);
     }
+}
+
+/// Tries again while a monitor looks at its frozen loop once more, which it does now and then; not where the session is what
+/// the parked thread holds.
+fn unless_a_monitor_looks(mut capture: impl FnMut() -> bool) {
+    if SESSION_IS_HELD.load(SeqCst) {
+        capture();
+    } else {
+        within(2_000, capture);
+    }
+}
+
+fn is_told_busy(view: &View<'_>) -> bool {
+    let parked = view.threads.iter().find(|thread| thread.thread.0 == TARGET.load(SeqCst));
+    parked.is_some_and(|thread| thread.held == Held::Not(SuspendError::Busy))
 }
 
 fn install_handler() {
@@ -237,8 +259,11 @@ extern "C" fn captures_in_a_handler(_: i32, _: *mut libc::siginfo_t, context: *m
     };
     if let Ok(registers) = linux::from_ucontext(Architecture::NATIVE, bytes) {
         let Storage { images, snapshot, staging } = storage;
-        let _ = images.refresh();
-        snapshot.capture_from_context(&tools.suspender, images, &registers, &Options::default());
+        unless_a_monitor_looks(|| {
+            let _ = images.refresh();
+            snapshot.capture_from_context(&tools.suspender, images, &registers, &Options::default());
+            !is_told_busy(&snapshot.view())
+        });
         let encoded = encode(staging, &about("handler"), &snapshot.view(), images);
         let _ = tools.captures.write(&staging[..encoded.bytes]);
     }
