@@ -54,6 +54,10 @@ static HANDLER: AtomicI32 = AtomicI32::new(0);
 static READY: AtomicU32 = AtomicU32::new(0);
 static GO: AtomicBool = AtomicBool::new(false);
 static FROZEN: AtomicU32 = AtomicU32::new(0);
+/// Freezes that are no longer watched.
+static LOST: AtomicU32 = AtomicU32::new(0);
+/// Who watches the parked thread's loop, and another one.
+static MONITORS: [OnceLock<Monitor>; 2] = [const { OnceLock::new() }; 2];
 /// What the witness is to try, and whether that came back.
 static TRY: AtomicUsize = AtomicUsize::new(0);
 static CAME_BACK: AtomicBool = AtomicBool::new(false);
@@ -112,8 +116,12 @@ pub(crate) fn run(place: &str, runs: bool, folder: &Path) {
     if !parks::is_held(place, &comes_back, &tools.suspender) {
         exit(NOT_HELD);
     }
-    // Before the other captures, which would be told that these go on.
     if !within(20_000, || FROZEN.load(SeqCst) == 2) {
+        exit(NO_MONITOR);
+    }
+    // While a freeze goes on its thread is sampled: the other captures would now and then be told that one goes on.
+    std::mem::forget(MONITORS.each_ref().map(|monitor| monitor.get().map(Monitor::pause)));
+    if !within(20_000, || LOST.load(SeqCst) == 2) {
         exit(NO_MONITOR);
     }
     let only = |way| Options { ways: Ways::only(way), ..Options::default() };
@@ -166,11 +174,15 @@ fn parks_quietly() {
 /// A thread whose loop is watched, and freezes.
 fn watched(component: &str, file: PathBuf, freezes: impl FnOnce()) {
     let monitor = Monitor::builder(component).report_file(file, SIZE).on_freeze(|freeze| {
-        if freeze.phase == Phase::Detected && matches!(freeze.record, Ok(Some(_))) {
-            FROZEN.fetch_add(1, SeqCst);
-        }
+        match freeze.phase {
+            Phase::Detected if matches!(freeze.record, Ok(Some(_))) => FROZEN.fetch_add(1, SeqCst),
+            Phase::Lost => LOST.fetch_add(1, SeqCst),
+            _ => 0,
+        };
     });
-    let (_monitor, beacon) = monitor.watch_run_loop().expect("the loop can be watched");
+    let (monitor, beacon) = monitor.watch_run_loop().expect("the loop can be watched");
+    let [first, second] = &MONITORS;
+    first.set(monitor).or_else(|monitor| second.set(monitor)).expect("two loops are watched");
     beacon.transition(Activity::BeforeWaiting);
     READY.fetch_add(1, SeqCst);
     until(|| GO.load(SeqCst));
