@@ -207,8 +207,31 @@ fn comes_back(function: extern "C" fn()) -> bool {
     within(100, || CAME_BACK.load(SeqCst))
 }
 
+/// Whether the parked thread takes signals. In our handler, from which it was just let go, it does not; there it is on another
+/// stack, and who traces reads one piece of one stack.
+fn takes_signals() -> bool {
+    const BLOCKED: &[u8] = b"SigBlk:\t";
+    let mut path = [0u8; 64];
+    let mut text = [0u8; 4096];
+    // SAFETY: a path that fits with its zero; a buffer of that size.
+    let read = unsafe {
+        let format = c"/proc/self/task/%d/status".as_ptr();
+        libc::snprintf(path.as_mut_ptr().cast(), path.len(), format, TARGET.load(SeqCst));
+        let file = libc::open(path.as_ptr().cast(), libc::O_RDONLY);
+        let read = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        read
+    };
+    let text = text.get(..read.max(0) as usize).unwrap_or(&[]);
+    let at = text.windows(BLOCKED.len()).position(|window| window == BLOCKED);
+    let mask = at.and_then(|at| text.get(at + BLOCKED.len()..)?.get(..16));
+    let mask = mask.and_then(|mask| u64::from_str_radix(std::str::from_utf8(mask).ok()?, 16).ok());
+    mask.is_none_or(|mask| mask & 1 << (libc::SIGURG - 1) == 0)
+}
+
 /// Captures all threads, the parked one first, and writes a record.
 fn capture(component: &str, options: &Options<'_>) {
+    within(5_000, takes_signals);
     let tools = TOOLS.get().expect("set in the beginning");
     // SAFETY: captures follow each other.
     let Storage { images, snapshot, staging } = unsafe { &mut *STORAGE.0.get() };
