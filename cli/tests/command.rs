@@ -182,6 +182,10 @@ fn the_demo_shows_a_loop_that_waits_for_a_lock() {
 
 #[test]
 fn the_demo_names_the_threads_of_a_deadlock_their_locks_and_their_frames() {
+    if option_env_runner().is_some() {
+        println!("not tested: an emulator does not tell of the system call that a thread waits in");
+        return;
+    }
     let folder = Folder::new();
     let report = folder.path("r");
     let output = demo(&report, "run-loop", "deadlock");

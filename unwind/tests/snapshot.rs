@@ -7,7 +7,7 @@ use common::{Target, deaf, deep, is_in, parked, recurse, spin_inner, spin_outer,
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::rule::Trust;
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
-use freezeframe_unwind::suspend::{SuspendError, exempt};
+use freezeframe_unwind::suspend::{SuspendError, Way, Ways, exempt};
 use freezeframe_unwind::threads::{ThreadId, current};
 use freezeframe_unwind::walk::{Depth, Frame};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -193,6 +193,22 @@ fn an_exempt_thread_is_listed_without_a_stack() {
     assert_eq!(held(), Held::Not(SuspendError::Exempt));
     drop(exemption);
     assert!(is_whole(held()));
+}
+
+#[test]
+fn a_capture_beside_another_says_that_one_goes_on_whichever_ways_it_was_allowed() {
+    let (_turn, suspender) = turn();
+    let spins = spinning();
+    let _session = suspender.session().unwrap();
+    let mut storage = storage();
+    for ways in [Ways::ALL, Ways::only(Way::Signal), Ways::only(Way::Ptrace)] {
+        let Storage { images, snapshot } = &mut *storage;
+        snapshot.capture_thread(&suspender, images, spins.id, &Options { ways, ..patient() });
+        let held = find_held(&storage, spins.id);
+        // An emulator forbids tracing, and says so.
+        let forbidden = ways == Ways::only(Way::Ptrace) && held == Held::Not(SuspendError::Forbidden);
+        assert!(held == Held::Not(SuspendError::Busy) || forbidden, "{ways:?}: {held:?}");
+    }
 }
 
 fn find_held(storage: &Storage, id: ThreadId) -> Held {

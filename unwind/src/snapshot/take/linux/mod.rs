@@ -215,10 +215,13 @@ impl<'a> Taker<'a> {
                     Err(SuspendError::NotInTime)
                 }
                 (Way::Signal, _) => self.signal(thread, share, patience, still),
-                (Way::Ptrace, _) if one_by_one => {
-                    thread.left_for_helper = self.session.is_ok();
-                    continue;
-                }
+                (Way::Ptrace, _) if one_by_one => match &self.session {
+                    Ok(_) => {
+                        thread.left_for_helper = true;
+                        continue;
+                    }
+                    Err(error) => Err(*error),
+                },
                 (Way::Ptrace, _) => self.seated_at(index, thread, share, still),
             };
             let error = match (way, result) {
@@ -235,7 +238,8 @@ impl<'a> Taker<'a> {
                 kept = kept.or(Some(*thread));
             }
             not_better = Some(error);
-            if way != Way::Peek || error == SuspendError::Gone {
+            // What was not allowed says less than what was, and has failed.
+            if error != SuspendError::NotAllowed && (way != Way::Peek || error == SuspendError::Gone) {
                 why_not = why_not.or(Some(error));
             }
             if error == SuspendError::Gone {

@@ -55,6 +55,10 @@ static READY: AtomicU32 = AtomicU32::new(0);
 static GO: AtomicBool = AtomicBool::new(false);
 static FROZEN: AtomicU32 = AtomicU32::new(0);
 static SESSION_IS_HELD: AtomicBool = AtomicBool::new(false);
+/// Freezes that are no longer watched.
+static LOST: AtomicU32 = AtomicU32::new(0);
+/// Who watches the parked thread's loop, and another one.
+static MONITORS: [OnceLock<Monitor>; 2] = [const { OnceLock::new() }; 2];
 /// What the witness is to try, and whether that came back.
 static TRY: AtomicUsize = AtomicUsize::new(0);
 static CAME_BACK: AtomicBool = AtomicBool::new(false);
@@ -114,8 +118,12 @@ pub(crate) fn run(place: &str, runs: bool, folder: &Path) {
     if !parks::is_held(place, &comes_back, &tools.suspender) {
         exit(NOT_HELD);
     }
-    // Before the other captures, which would be told that these go on.
     if !within(20_000, || FROZEN.load(SeqCst) == 2) {
+        exit(NO_MONITOR);
+    }
+    // While a freeze goes on its thread is sampled: the other captures would now and then be told that one goes on.
+    std::mem::forget(MONITORS.each_ref().map(|monitor| monitor.get().map(Monitor::pause)));
+    if !within(20_000, || LOST.load(SeqCst) == 2) {
         exit(NO_MONITOR);
     }
     let only = |way| Options { ways: Ways::only(way), ..Options::default() };
@@ -168,11 +176,15 @@ fn parks_quietly() {
 /// A thread whose loop is watched, and freezes.
 fn watched(component: &str, file: PathBuf, freezes: impl FnOnce()) {
     let monitor = Monitor::builder(component).report_file(file, SIZE).on_freeze(|freeze| {
-        if freeze.phase == Phase::Detected && matches!(freeze.record, Ok(Some(_))) {
-            FROZEN.fetch_add(1, SeqCst);
-        }
+        match freeze.phase {
+            Phase::Detected if matches!(freeze.record, Ok(Some(_))) => FROZEN.fetch_add(1, SeqCst),
+            Phase::Lost => LOST.fetch_add(1, SeqCst),
+            _ => 0,
+        };
     });
-    let (_monitor, beacon) = monitor.watch_run_loop().expect("the loop can be watched");
+    let (monitor, beacon) = monitor.watch_run_loop().expect("the loop can be watched");
+    let [first, second] = &MONITORS;
+    first.set(monitor).or_else(|monitor| second.set(monitor)).expect("two loops are watched");
     beacon.transition(Activity::BeforeWaiting);
     READY.fetch_add(1, SeqCst);
     until(|| GO.load(SeqCst));
@@ -197,8 +209,31 @@ fn comes_back(function: extern "C" fn()) -> bool {
     within(100, || CAME_BACK.load(SeqCst))
 }
 
+/// Whether the parked thread takes signals. In our handler, from which it was just let go, it does not; there it is on another
+/// stack, and who traces reads one piece of one stack.
+fn takes_signals() -> bool {
+    const BLOCKED: &[u8] = b"SigBlk:\t";
+    let mut path = [0u8; 64];
+    let mut text = [0u8; 4096];
+    // SAFETY: a path that fits with its zero; a buffer of that size.
+    let read = unsafe {
+        let format = c"/proc/self/task/%d/status".as_ptr();
+        libc::snprintf(path.as_mut_ptr().cast(), path.len(), format, TARGET.load(SeqCst));
+        let file = libc::open(path.as_ptr().cast(), libc::O_RDONLY);
+        let read = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        read
+    };
+    let text = text.get(..read.max(0) as usize).unwrap_or(&[]);
+    let at = text.windows(BLOCKED.len()).position(|window| window == BLOCKED);
+    let mask = at.and_then(|at| text.get(at + BLOCKED.len()..)?.get(..16));
+    let mask = mask.and_then(|mask| u64::from_str_radix(std::str::from_utf8(mask).ok()?, 16).ok());
+    mask.is_none_or(|mask| mask & 1 << (libc::SIGURG - 1) == 0)
+}
+
 /// Captures all threads, the parked one first, and writes a record.
 fn capture(component: &str, options: &Options<'_>) {
+    within(5_000, takes_signals);
     let tools = TOOLS.get().expect("set in the beginning");
     // SAFETY: captures follow each other.
     let Storage { images, snapshot, staging } = unsafe { &mut *STORAGE.0.get() };
