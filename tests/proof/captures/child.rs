@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 static READY: AtomicBool = AtomicBool::new(false);
 static WATCHED: AtomicU32 = AtomicU32::new(0);
+/// Everybody is watched, and what the scenario begins with is done.
+static GO: AtomicBool = AtomicBool::new(false);
 static DONE: AtomicBool = AtomicBool::new(false);
 static LISTENERS: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
 
@@ -42,8 +44,12 @@ pub(crate) fn run(mode: &str, scenario: &str, file: &Path) -> ExitCode {
     let scenario = SCENARIOS.iter().find(|known| known.name == scenario).unwrap();
     let otherwise = match mode {
         "syscalls" => Some(Otherwise::Kill),
-        "tell" => Some(Otherwise::Tell),
-        _ => None,
+        "allocations" => None,
+        // A row of the table that this process does without, if there is such a row.
+        row => {
+            calls::omit(row.parse().unwrap_or(usize::MAX));
+            Some(Otherwise::Tell)
+        }
     };
     let targets = targets::start(otherwise);
     let stage = Stage::new(targets, file, scenario);
@@ -56,9 +62,13 @@ pub(crate) fn run(mode: &str, scenario: &str, file: &Path) -> ExitCode {
         let mut stage = stage;
         let allowed = calls::listed(scenario.kinds);
         if let Some(otherwise) = otherwise {
-            listen(filter::install(&allowed, otherwise));
+            listen(filter::install(&allowed, scenario.refused, otherwise));
         } else {
             tripwire::arm();
+        }
+        WATCHED.fetch_add(1, Ordering::AcqRel);
+        while !GO.load(Ordering::Acquire) {
+            std::hint::spin_loop();
         }
         (scenario.play)(&mut stage);
         DONE.store(true, Ordering::Release);
@@ -69,10 +79,25 @@ pub(crate) fn run(mode: &str, scenario: &str, file: &Path) -> ExitCode {
     });
     capturer.unwrap();
     let begun = Instant::now();
+    while WATCHED.load(Ordering::Acquire) < 4 {
+        assert!(begun.elapsed() < PATIENCE, "{}: it does not begin", scenario.name);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (scenario.before)();
+    GO.store(true, Ordering::Release);
     while !DONE.load(Ordering::Acquire) {
         let listeners = LISTENERS.iter().map(|listener| listener.load(Ordering::Relaxed));
         if let Some(call) = listeners.filter(|listener| *listener > 0).find_map(filter::heard) {
             eprintln!("{call}");
+            for listener in LISTENERS
+                .iter()
+                .map(|listener| listener.load(Ordering::Relaxed))
+                .filter(|listener| *listener > 0)
+            {
+                // The helper shares our descriptors and outlives us: with nobody listening, its call fails and it ends.
+                // SAFETY: no pointers, and nobody uses them any more.
+                unsafe { libc::close(listener) };
+            }
             // SAFETY: may be called anywhere.
             unsafe { libc::_exit(HEARD) };
         }

@@ -17,8 +17,9 @@ pub(crate) enum Otherwise {
     Tell,
 }
 
-/// From now on the calling thread makes only these calls. The listener's descriptor, if there is one.
-pub(crate) fn install(allowed: &[Call], otherwise: Otherwise) -> i32 {
+/// From now on the calling thread makes only the calls that are allowed; those that are refused fail with `EPERM`. The
+/// listener's descriptor, if there is one.
+pub(crate) fn install(allowed: &[Call], refused: &[&str], otherwise: Otherwise) -> i32 {
     let step = |code: u32, value| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
     let load = |offset| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let answer = |action| step(libc::BPF_RET | libc::BPF_K, action);
@@ -30,6 +31,10 @@ pub(crate) fn install(allowed: &[Call], otherwise: Otherwise) -> i32 {
     // Into the first rule, past the answer to another architecture.
     program.push(libc::sock_filter { k: 1, ..step(libc::BPF_JMP | libc::BPF_JA, 0) });
     program.push(answer(libc::SECCOMP_RET_KILL_PROCESS));
+    for number in refused.iter().filter_map(|name| calls::number(name)) {
+        let refusal = answer(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
+        program.extend([load(NUMBER), unless(number, 1), refusal]);
+    }
     for call in allowed {
         let mut left = 1 + 2 * call.arguments.len();
         program.extend([load(NUMBER), unless(call.number, left)]);

@@ -13,7 +13,7 @@ use freezeframe_unwind::init::{Config, init, pac_mask};
 use freezeframe_unwind::memory::{ProcessMemory, StackCopy};
 use freezeframe_unwind::rule::StackBounds;
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot};
-use freezeframe_unwind::suspend::{Patience, Purpose, Suspender, Way, Ways};
+use freezeframe_unwind::suspend::{Patience, Purpose, Registration, Suspender, Way, Ways};
 use freezeframe_unwind::threads::ThreadId;
 use freezeframe_unwind::walk::{Backtrace, Depth, Frame, FramePointerWalker, WalkContext, Walker};
 use std::path::Path;
@@ -27,38 +27,65 @@ pub(crate) struct Scenario {
     pub(crate) play: fn(&mut Stage),
     /// The process ends by this signal.
     pub(crate) dies: bool,
+    /// What is done first, by a thread that is not watched.
+    pub(crate) before: fn(),
+    /// Calls that fail.
+    pub(crate) refused: &'static [&'static str],
+    pub(crate) registration: Registration,
+}
+
+/// With the kinds of calls that it may make.
+const fn scenario(name: &'static str, kinds: &'static [&'static str], play: fn(&mut Stage)) -> Scenario {
+    let (before, registration): (fn(), _) = (|| (), Registration::Leave);
+    Scenario { name, kinds, play, dies: false, before, refused: &[], registration }
 }
 
 const ALL_WAYS: &[&str] = &["capture", "peek", "signal", "ptrace"];
+const FULL: &[&str] = &["capture", "peek", "signal", "ptrace", "full"];
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "peek", kinds: &["capture", "peek"], play: peek, dies: false },
-    Scenario { name: "signal", kinds: &["capture", "signal"], play: signal, dies: false },
-    Scenario { name: "ptrace, one by one", kinds: &["capture", "ptrace"], play: ptrace_one, dies: false },
-    Scenario { name: "ptrace, all together", kinds: &["capture", "ptrace"], play: ptrace_all, dies: false },
-    Scenario { name: "each in its best way", kinds: ALL_WAYS, play: best_way, dies: false },
+    scenario("peek", &["capture", "peek"], peek),
+    scenario("signal", &["capture", "signal"], signal),
+    scenario("ptrace, one by one", &["capture", "ptrace"], ptrace_one),
+    scenario("ptrace, all together", &["capture", "ptrace"], ptrace_all),
+    scenario("each in its best way", ALL_WAYS, best_way),
+    scenario("one thread, walked by hand", &["capture", "signal"], by_hand),
+    scenario("the calling thread", &["itself"], itself),
+    scenario("from a signal handler", &["capture", "peek", "signal", "ptrace", "handler"], from_handler),
+    scenario("the list of images", &["images"], images),
+    scenario("a record", &["record"], record),
     Scenario {
-        name: "one thread, walked by hand",
-        kinds: &["capture", "signal"],
-        play: by_hand,
-        dies: false,
-    },
-    Scenario { name: "the calling thread", kinds: &["itself"], play: itself, dies: false },
-    Scenario {
-        name: "from a signal handler",
-        kinds: &["capture", "peek", "signal", "ptrace", "handler"],
-        play: from_handler,
-        dies: false,
-    },
-    Scenario { name: "the list of images", kinds: &["images"], play: images, dies: false },
-    Scenario { name: "a record", kinds: &["record"], play: record, dies: false },
-    Scenario {
-        name: "a crash",
-        kinds: &["capture", "peek", "signal", "ptrace", "images", "record", "crash"],
-        play: crash,
         dies: true,
+        ..scenario("a crash", &["capture", "peek", "signal", "ptrace", "images", "record", "crash"], crash)
+    },
+    Scenario {
+        refused: &["process_vm_readv"],
+        ..scenario("memory by a pipe", &["capture", "peek", "signal", "ptrace", "pipe"], best_way)
+    },
+    Scenario { before: open_all_descriptors, ..scenario("no descriptor is left", FULL, best_way) },
+    Scenario { before: allow_no_descriptors, ..scenario("no descriptor may be opened", FULL, best_way) },
+    Scenario {
+        registration: Registration::Take,
+        ..scenario("the helper registers", &["capture", "ptrace", "registered"], ptrace_all)
     },
 ];
+
+fn open_all_descriptors() {
+    limit_descriptors(64);
+    // SAFETY: no pointers.
+    while unsafe { libc::dup(2) } >= 0 {}
+}
+
+/// Kept ones are above the limit then, and stay open. Not 0: `poll` would not look at a listener either.
+fn allow_no_descriptors() {
+    limit_descriptors(1);
+}
+
+fn limit_descriptors(most: u64) {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: reads the limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+}
 
 /// How often each is repeated.
 const ROUNDS: u32 = 20;
@@ -98,7 +125,7 @@ impl Stage {
         let large = large
             .spawn(|| (Box::new(ImageTable::new()), Box::new(Snapshot::new()), Box::new(WalkContext::new())));
         let (mut images, snapshot, context) = large.unwrap().join().unwrap();
-        let suspender = init(Config::default()).unwrap();
+        let suspender = init(Config { registration: scenario.registration, ..Config::default() }).unwrap();
         images.refresh().unwrap();
         let size = Size { slots: 4, stride: 256 << 10 };
         let mut report = None;

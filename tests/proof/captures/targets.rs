@@ -31,7 +31,7 @@ pub(crate) fn start(filtered: Option<Otherwise>) -> Targets {
                 take_no_signal();
             }
             if let Some(otherwise) = filtered {
-                child::listen(filter::install(&allowed, otherwise));
+                child::listen(filter::install(&allowed, &[], otherwise));
             }
             std::mem::forget(allowed);
             child::one_more_watched();
