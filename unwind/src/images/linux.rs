@@ -58,8 +58,10 @@ impl ImageTable {
             filled = filled.saturating_add(read).min(buffer.len());
             let text = buffer.get(..filled).unwrap_or(&[]);
             let mut consumed = 0usize;
-            for line in text.split_inclusive(|byte| *byte == b'\n') {
-                let Some(line) = line.strip_suffix(b"\n") else { break };
+            while let Some(rest) = text.get(consumed..)
+                && let Some(length) = rest.iter().position(|byte| *byte == b'\n')
+            {
+                let line = rest.get(..length).unwrap_or(&[]);
                 consumed = consumed.saturating_add(line.len()).saturating_add(1);
                 if !core::mem::take(&mut skipping) {
                     reader.line(line);

@@ -93,9 +93,13 @@ impl SuspendError {
     }
 }
 
-impl core::fmt::Display for SuspendError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
+impl SuspendError {
+    /// The reason in words.
+    ///
+    /// # Signal safety
+    /// Safe.
+    pub const fn text(self) -> &'static str {
+        match self {
             Self::Busy => "another capture is going on",
             Self::Gone => "the thread has ended",
             Self::SignalBlocked => "the thread blocks the signal that stops it",
@@ -122,7 +126,13 @@ impl core::fmt::Display for SuspendError {
             Self::HelperLate => "the tracing helper took too long",
             Self::NoArena => "there is no memory for all stacks at one time",
             Self::Unlisted => "the other threads could not be listed",
-        })
+        }
+    }
+}
+
+impl core::fmt::Display for SuspendError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.text())
     }
 }
 
