@@ -14,14 +14,15 @@ use crate::locks;
 use crate::memory::ProcessMemory;
 use crate::process::ProcessId;
 use crate::rule::KnownRegisters;
-use crate::suspend::SuspendError;
 use crate::suspend::linux::Traced;
+use crate::suspend::{SuspendError, Way, Ways};
 use crate::sys;
 use crate::threads::{self, RunState, ThreadFacts, ThreadId};
 use freezeframe_arch::Registers;
 
 impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THREADS, FRAMES, ARENA> {
-    /// Captures the threads of another process. Of the options, `first`, `exclude`, the depths, `all_within_ns` and `still` hold.
+    /// Captures the threads of another process. Of the options, `purpose` and the
+    /// times for stopping are not looked at, and of the ways, the signal's.
     ///
     /// `images` must be that process's, refreshed just before; a snapshot is used for one process all its life.
     ///
@@ -94,7 +95,7 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         let memory = || ProcessMemory::of(process);
         let ground = Ground { images, pac, tables: memory(), context: &mut self.context };
         let walks = Walks { ground, memory: memory(), stack: &mut self.stack };
-        let mut taker = Taker { process, walks };
+        let mut taker = Taker { process, walks, ways: options.ways };
         let mut frames = Frames { all: &mut self.frames, used: 0 };
         let threads = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
         let count = threads.len();
@@ -129,6 +130,7 @@ const LOOKS: u32 = 8;
 struct Taker<'a> {
     process: ProcessId,
     walks: Walks<'a>,
+    ways: Ways,
 }
 
 impl Taker<'_> {
@@ -150,7 +152,7 @@ impl Taker<'_> {
         };
         thread.not_better = Some(why);
         let kept = *thread;
-        if !may_be_stopped(why, &thread.facts) {
+        if !self.ways.contains(Way::Ptrace) || !may_be_stopped(why, &thread.facts) {
             if peeked.is_err() {
                 thread.held = Held::Not(why);
             }
