@@ -89,6 +89,8 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("g_dbus_connection_call_sync", Role::Sync),
     ("g_dbus_proxy_call_sync", Role::Sync),
     ("g_spawn_sync", Role::Sync),
+    ("g_socket_condition_wait", Role::Sync),
+    ("g_socket_condition_timed_wait", Role::Sync),
     ("dbus_connection_send_with_reply_and_block", Role::Sync),
     ("dbus_pending_call_block", Role::Sync),
     ("sd_bus_call", Role::Sync),

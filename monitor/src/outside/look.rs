@@ -46,7 +46,7 @@ pub(super) struct Seen {
 pub(super) struct Look {
     status: OwnedFd,
     call: OwnedFd,
-    program: PathBuf,
+    folder: PathBuf,
 }
 
 impl Look {
@@ -58,11 +58,8 @@ impl Look {
             let path = format!("/proc/{pid}/task/{pid}/{file}");
             rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         };
-        let look = Self {
-            status: open("status")?,
-            call: open("syscall")?,
-            program: format!("/proc/{pid}/exe").into(),
-        };
+        let look =
+            Self { status: open("status")?, call: open("syscall")?, folder: format!("/proc/{pid}").into() };
         let mut text = [0; 256];
         // Opening is allowed to everybody, reading to tracers.
         rustix::io::pread(&look.call, &mut text, 0)?;
@@ -81,10 +78,17 @@ impl Look {
         parse(status, call)
     }
 
+    /// How a process has ended, as `wait` has it; none once its parent has heard of that.
+    pub(super) fn exit_status(&self) -> Option<i32> {
+        let stat = std::fs::read_to_string(self.folder.join("stat")).ok()?;
+        // proc(5): field 52, counted here from the state, which is 3.
+        stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(49)?.parse().ok()
+    }
+
     /// The program that it runs, by device and number: another one after an `exec`.
     pub(super) fn program(&self) -> Option<(u64, u64)> {
         use std::os::unix::fs::MetadataExt;
-        let facts = std::fs::metadata(&self.program).ok()?;
+        let facts = std::fs::metadata(self.folder.join("exe")).ok()?;
         Some((facts.dev(), facts.ino()))
     }
 }

@@ -10,6 +10,7 @@ use crate::subject::{self, Subject};
 use crate::watch::source::{Source, Watched};
 use freezeframe_arch::Architecture;
 use freezeframe_report::encode::Strategy;
+use freezeframe_report::layout::Outcome;
 use freezeframe_unwind::threads::{SystemCall, ThreadId};
 
 /// How often a wait for events, or another one, is come back to before it is the way in which the program idles.
@@ -154,8 +155,14 @@ impl Source for PeekSource {
         }
     }
 
-    fn is_gone(&self) -> bool {
-        self.look.see().is_none()
+    fn outcome(&self) -> Outcome {
+        match (self.look.see(), self.look.exit_status()) {
+            (Some(_), _) => Outcome::Unknown,
+            // To end by itself it had to go on.
+            (None, Some(status)) if status & 0x7f == 0 => Outcome::Recovered,
+            // It went on when the process died.
+            (None, _) => Outcome::Ongoing,
+        }
     }
 
     fn thread(&self) -> ThreadId {

@@ -6,6 +6,7 @@ use crate::semaphore::Semaphore;
 use crate::subject::Subject;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
+use freezeframe_report::layout::Outcome;
 use freezeframe_unwind::threads::ThreadId;
 use std::sync::Mutex;
 
@@ -37,9 +38,9 @@ pub(crate) trait Source: Send {
     }
     /// The watcher has seen to what the last reading led to, and may have stopped the thread meanwhile.
     fn looked(&mut self) {}
-    /// Whether the process has ended.
-    fn is_gone(&self) -> bool {
-        false
+    /// How a freeze ends that went on at the last look, now that nobody looks any more.
+    fn outcome(&self) -> Outcome {
+        Outcome::Unknown
     }
     /// The thread that is watched.
     fn thread(&self) -> ThreadId;

@@ -122,10 +122,7 @@ impl<S: Source> Watcher<S> {
                 recorder.go_on(freezes, duration_ns, learned, &still);
             }
             Verdict::Recovered { duration_ns } => recorder.close(freezes, duration_ns, Outcome::Recovered),
-            Verdict::Lost { duration_ns } => {
-                let outcome = if source.is_gone() { Outcome::Ongoing } else { Outcome::Unknown };
-                recorder.close(freezes, duration_ns, outcome);
-            }
+            Verdict::Lost { duration_ns } => recorder.close(freezes, duration_ns, source.outcome()),
         }
     }
 
@@ -207,9 +204,7 @@ impl<S: Source> Watcher<S> {
     }
 
     fn close_all(&mut self, now: u64, frozen_ns: u64) {
-        // Of a process that has ended in the middle, that is what is known.
-        let outcome = if self.source.is_gone() { Outcome::Ongoing } else { Outcome::Unknown };
-        self.recorder.close(&mut self.freezes, frozen_ns, outcome);
+        self.recorder.close(&mut self.freezes, frozen_ns, self.source.outcome());
         let others = self.never_idle.iter_mut().map(|(_, track)| track);
         for track in others.chain(self.cpu.iter_mut().map(|(_, track)| track)) {
             let started = track.open.as_ref().map_or(now, |open| open.occasion.started_ns);

@@ -32,7 +32,7 @@ impl News {
                 let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
                 complain(&format!("FROZEN for {lasted}{cause}{like} record {number}"));
                 if let Some(record) = record.filter(|_| !freeze.counted) {
-                    let _ = write!(std::io::stderr(), "{}", Clean(&stack(&record)));
+                    let _ = std::io::stderr().write_all(stack(&record).as_bytes());
                 }
             }
             (Phase::Detected, Ok(None)) => {
@@ -70,7 +70,8 @@ fn stack(record: &Record) -> String {
             (None, Some(image)) => format!("{:#x}", frame.address.wrapping_sub(image.load_address)),
             (None, None) => format!("{:#x}", frame.address),
         };
-        let _ = writeln!(text, "    {number:>2}  {place}  {}", image.map_or_else(String::new, of_image));
+        let image = image.map_or_else(String::new, |image| of_image(image, frame.symbol.is_some()));
+        let _ = writeln!(text, "    {number:>2}  {}  {}", Clean(&place), Clean(&image));
     }
     if frames.len() > FRAMES {
         let _ = writeln!(text, "        … {} more", frames.len() - FRAMES);
@@ -78,7 +79,12 @@ fn stack(record: &Record) -> String {
     text
 }
 
-/// A file's name; of one without names for its functions, the build id helps to find them.
-fn of_image(image: &Image) -> String {
-    image.path.rsplit('/').next().unwrap_or("").to_owned()
+/// A file's name. Without the function's, the build id tells where that is to be found.
+fn of_image(image: &Image, named: bool) -> String {
+    let name = image.path.rsplit('/').next().unwrap_or("");
+    if named || image.build_id.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name} (build id {})", image.build_id)
+    }
 }
