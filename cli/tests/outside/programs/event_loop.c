@@ -9,15 +9,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#define FUNCTION static __attribute__((noinline))
+
 static int interrupted;
 
-static double now(void) {
+FUNCTION double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-static double compute_sum(double seconds) {
+FUNCTION double compute_sum(double seconds) {
     volatile double sum = 0;
     for (double end = now() + seconds; now() < end;)
         for (int i = 0; i < 1000; i++)
@@ -25,7 +27,7 @@ static double compute_sum(double seconds) {
     return sum;
 }
 
-static void read_slowly(const char *path) {
+FUNCTION void read_slowly(const char *path) {
     char text[64];
     int file = open(path, O_RDONLY);
     if (file < 0 || read(file, text, sizeof text) < 0)
@@ -43,7 +45,7 @@ static void *hold_lock(void *started) {
     return NULL;
 }
 
-static void take_lock(void) {
+FUNCTION void take_lock(void) {
     static int started;
     pthread_t holder;
     pthread_create(&holder, NULL, hold_lock, &started);
@@ -54,7 +56,7 @@ static void take_lock(void) {
     pthread_join(holder, NULL);
 }
 
-static void handle_event(int number, const char *what, const char *path) {
+FUNCTION void handle_event(int number, const char *what, const char *path) {
     if (number != 10)
         return;
     if (!strcmp(what, "compute"))
