@@ -201,7 +201,7 @@ impl Source for Arc<BeaconShared> {
                     activity: word as u8,
                     waited_ns: Some(waited_ns),
                     depth,
-                    waits: false,
+                    waits: None,
                 };
             }
         }
