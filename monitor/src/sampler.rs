@@ -1,7 +1,7 @@
 //! Looks at the watched thread while its loop is silent: samples of its stack, and what they say of the cause.
 
 use crate::capture::Capturer;
-use crate::cause::{Causes, Circumstances, Finding, Names, investigate, waited_ns};
+use crate::cause::{Causes, Circumstances, Finding, waited_ns};
 use crate::samples::{Look, Place, Samples, Schedule};
 use crate::subject::{self, Subject};
 use crate::vitals::CpuShare;
@@ -38,7 +38,6 @@ pub(crate) struct Silence {
 pub(crate) struct Sampler {
     samples: Samples,
     causes: Causes,
-    names: Names,
     schedule: Option<Schedule>,
     first: Option<Before>,
     before: Option<Before>,
@@ -65,7 +64,6 @@ impl Sampler {
         Self {
             samples: Samples::new(),
             causes: Causes::new(),
-            names: Names::new(),
             schedule: None,
             first: None,
             before: None,
@@ -171,10 +169,7 @@ impl Sampler {
             late_ticks: silence.late_ticks,
             loop_waits: silence.waits,
         };
-        let view = capturer.view();
-        let (frames, lookup) = (view.frames(&thread), |address: FrameAddress| capturer.lookup(address));
-        let (images, names) = (&capturer.images, &mut self.names);
-        let finding = investigate(subject, &circumstances, &thread, frames, lookup, images, names);
+        let finding = capturer.investigate(&circumstances, &thread);
         self.causes.note(finding, circumstances.window_ns);
         self.places.clear();
         if !matches!(thread.held, Held::Not(_)) {

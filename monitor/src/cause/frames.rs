@@ -12,7 +12,8 @@
 //! image either if that is the program itself, which its callbacks are in as well.
 
 use super::functions::{FRAMES, Known, Role};
-use super::names::{self, Names};
+use super::names::{self, Names, Symbols};
+use crate::subject::Subject;
 use freezeframe_unwind::images::{ImageKind, ImageTable};
 use freezeframe_unwind::memory::Memory;
 
@@ -47,6 +48,8 @@ enum Home {
 impl Functions {
     /// Those at `lookups`, the addresses to look up of the frames, innermost first.
     pub(crate) fn find(
+        subject: Subject,
+        symbols: Symbols,
         images: &ImageTable,
         memory: &mut impl Memory,
         names: &mut Names,
@@ -55,8 +58,12 @@ impl Functions {
         const NOTHING: Known = Known { name: "", role: Role::Io };
         let mut functions = Self { found: [(0, NOTHING); FRAMES], count: 0, passed: Passed::Nobody };
         for (number, lookup) in lookups.take(FRAMES).enumerate() {
-            let known = names.find(images, memory, lookup);
-            functions.add(number as u32, home(images, memory, lookup), known);
+            let home = home(images, memory, lookup);
+            // The C library's are all exported that matter, and the innermost one decides.
+            let is_told = home == Home::CLibrary || functions.waits().is_some();
+            let symbols = if is_told { Symbols::Exported } else { symbols };
+            let known = names.find(subject, symbols, images, memory, lookup);
+            functions.add(number as u32, home, known);
         }
         functions
     }
@@ -84,6 +91,12 @@ impl Functions {
             (Passed::One(image), Home::Library(own)) => image == own,
             _ => false,
         }
+    }
+
+    /// The innermost function that says whether a word is waited for as a lock's.
+    pub(crate) fn waits(&self) -> Option<Known> {
+        let tells = |known: &Known| matches!(known.role, Role::Lock | Role::Peer);
+        self.as_slice().iter().map(|(_, known)| *known).find(tells)
     }
 
     pub(crate) fn as_slice(&self) -> &[(u32, Known)] {

@@ -128,6 +128,28 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("epoll_pwait", Role::Events),
 ];
 
+/// The same for functions of Rust's, whose names say where they are defined and end with a number: a part of the library's name, a
+/// part of the function's, what that is called, and what it waits for.
+const RUST_FUNCTIONS: &[(&str, &str, &str, Role)] = &[
+    ("3std3sys", "5Mutex14lock_contended", "Mutex::lock", Role::Lock),
+    ("3std3sys", "6RwLock14read_contended", "RwLock::read", Role::Lock),
+    ("3std3sys", "6RwLock15write_contended", "RwLock::write", Role::Lock),
+    ("3std3sys", "4Once4call", "Once::call", Role::Lock),
+    ("3std3sys", "4Once4wait", "Once::wait", Role::Lock),
+    ("3std3sys", "7Condvar4wait", "Condvar::wait", Role::Peer),
+    ("3std3sys", "7Condvar12wait_timeout", "Condvar::wait_timeout", Role::Peer),
+    ("3std3sys", "7Condvar21wait_optional_timeout", "Condvar::wait", Role::Peer),
+    ("11parking_lot", "8RawMutex9lock_slow", "parking_lot::Mutex::lock", Role::Lock),
+    ("11parking_lot", "9RawRwLock16lock_shared_slow", "parking_lot::RwLock::read", Role::Lock),
+    ("11parking_lot", "9RawRwLock19lock_exclusive_slow", "parking_lot::RwLock::write", Role::Lock),
+    ("11parking_lot", "9RawRwLock20lock_upgradable_slow", "parking_lot::RwLock::upgradable_read", Role::Lock),
+    ("11parking_lot", "9RawRwLock16wait_for_readers", "parking_lot::RwLock::write", Role::Lock),
+    ("11parking_lot", "9RawRwLock12upgrade_slow", "parking_lot::RwLock::upgrade", Role::Lock),
+    ("11parking_lot", "9RawRwLock11lock_common", "parking_lot::RwLock::lock", Role::Lock),
+    ("11parking_lot", "4Once14call_once_slow", "parking_lot::Once::call_once", Role::Lock),
+    ("11parking_lot", "7Condvar19wait_until_internal", "parking_lot::Condvar::wait", Role::Peer),
+];
+
 /// How far from where a thread stands such a function is looked for: the wrappers of a wait are fewer.
 pub(crate) const FRAMES: usize = 8;
 
@@ -142,13 +164,35 @@ pub(crate) struct Known {
 pub(crate) fn known(name: &[u8]) -> Option<Known> {
     let underscores = name.iter().take_while(|byte| **byte == b'_').count();
     let bare = name.get(underscores..)?;
-    let found = FUNCTIONS.iter().find(|(known, _)| known.as_bytes() == bare)?;
-    Some(Known { name: found.0, role: found.1 })
+    let found = FUNCTIONS.iter().find(|(known, _)| known.as_bytes() == bare);
+    found.map(|(name, role)| Known { name, role: *role }).or_else(|| rust_function(bare))
+}
+
+/// Names as both of the compiler's ways of mangling them have them, after their underscores.
+fn rust_function(name: &[u8]) -> Option<Known> {
+    let has = |part: &str| name.windows(part.len()).any(|word| word == part.as_bytes());
+    if !name.starts_with(b"ZN") && !name.starts_with(b"RN") {
+        return None;
+    }
+    let found = RUST_FUNCTIONS.iter().find(|(library, function, ..)| has(library) && has(function))?;
+    Some(Known { name: found.2, role: found.3 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_of_rusts_are_known_by_the_parts_of_their_names() {
+        let role = |name: &str| known(name.as_bytes()).map(|known| (known.name, known.role));
+        let legacy = "_ZN3std3sys4sync5mutex5futex5Mutex14lock_contended17h0123456789abcdefE";
+        assert_eq!(role(legacy), Some(("Mutex::lock", Role::Lock)));
+        let newer = "_RNvMNtNtNtNtCs2jU2Qmns0dQ_3std3sys4sync7condvar5futexNtB2_7Condvar4wait";
+        assert_eq!(role(newer), Some(("Condvar::wait", Role::Peer)));
+        let others = "_ZN11parking_lot9raw_mutex8RawMutex9lock_slow17h0123456789abcdefE";
+        assert_eq!(role(others), Some(("parking_lot::Mutex::lock", Role::Lock)));
+        assert_eq!(role("_ZN5sloop5Mutex14lock_contended17h0123456789abcdefE"), None, "somebody else's");
+    }
 
     #[test]
     fn leading_underscores_do_not_matter_and_others_do() {

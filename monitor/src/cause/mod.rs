@@ -19,7 +19,7 @@ mod names;
 mod run_queue;
 
 pub(crate) use classify::Finding;
-pub(crate) use names::Names;
+pub(crate) use names::{Names, Symbols};
 pub(crate) use run_queue::waited_ns;
 
 use crate::subject::{self, Subject};
@@ -29,6 +29,7 @@ use frames::Functions;
 use freezeframe_arch::Architecture;
 use freezeframe_report::encode::Cause;
 use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::locks::{LockKind, LockWait};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::ThreadCapture;
 use freezeframe_unwind::walk::Frame;
@@ -96,9 +97,12 @@ pub(crate) fn investigate(
 ) -> Finding {
     let (facts, mut memory) = (&thread.facts, subject::memory(subject));
     let lookups = frames.iter().map(|frame| lookup(frame.address));
-    let functions = Functions::find(images, &mut memory, names, lookups);
+    let number = facts.system_call.and_then(|call| calls::find(Architecture::NATIVE, call.number));
+    // Who waits for a word may do so for anything: there names matter most.
+    let symbols = if matches!(number, Some((_, Wait::Futex))) { Symbols::All } else { Symbols::Exported };
+    let functions = Functions::find(subject, symbols, images, &mut memory, names, lookups);
     let wait = facts.system_call.and_then(|call| {
-        let (name, wait) = calls::find(Architecture::NATIVE, call.number)?;
+        let (name, wait) = number?;
         let is_empty = |number| descriptor::watches_nothing(subject, number);
         Some((name, arguments::refine(&call, (name, wait), &mut memory, is_empty)?))
     });
@@ -120,4 +124,24 @@ pub(crate) fn investigate(
         loop_waits: circumstances.loop_waits,
         functions: functions.as_slice(),
     })
+}
+
+/// Whether a thread waits for the lock that its words look like: those that do not say whose they are may be something else, and
+/// functions know better.
+pub(crate) fn waits_for_lock(
+    subject: Subject,
+    thread: &ThreadCapture,
+    lookups: impl Iterator<Item = u64>,
+    images: &ImageTable,
+    names: &mut Names,
+) -> bool {
+    let is_doubtful = |lock: &LockWait| {
+        matches!(lock.kind, LockKind::RustMutex | LockKind::RustReadWrite | LockKind::Other)
+    };
+    if !thread.lock.as_ref().is_some_and(is_doubtful) {
+        return true;
+    }
+    let mut memory = subject::memory(subject);
+    let functions = Functions::find(subject, Symbols::All, images, &mut memory, names, lookups);
+    functions.waits().is_none_or(|known| known.role != functions::Role::Peer)
 }

@@ -1,7 +1,7 @@
 //! Which functions of the table a process's main thread waits in.
 
-use crate::cause::Names;
 use crate::cause::tables::{FRAMES, Functions, Role};
+use crate::cause::{Names, Symbols};
 use crate::subject::{self, Subject};
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot};
@@ -41,7 +41,8 @@ impl Stack {
         let frames = view.threads.first().map_or(&[][..], |thread| view.frames(thread));
         let lookups =
             frames.iter().map(|frame| frame.address.with(view.pac.strip(frame.address.raw())).lookup());
-        let functions = Functions::find(&self.images, &mut memory, &mut self.names, lookups);
+        let functions =
+            Functions::find(subject, Symbols::Exported, &self.images, &mut memory, &mut self.names, lookups);
         self.roles.extend(functions.as_slice().iter().map(|(_, known)| known.role));
         &self.roles
     }

@@ -14,14 +14,24 @@ const SYMBOLS: u64 = 6;
 /// Bytes of a symbol.
 const SYMBOL: usize = 24;
 /// How many are read at a time, and at most.
-const PIECE: usize = 128;
-const MOST: u64 = 1 << 17;
+const PIECE: usize = 256;
+const MOST: u64 = 1 << 20;
 
 pub(super) fn find(memory: &mut impl Memory, image: &Image, lookup: u64) -> Option<Known> {
     let (symbols, strings) = tables(memory, image)?;
-    let wanted = lookup.wrapping_sub(image.slide);
     // Every linker puts the strings right behind the symbols.
-    let mut left = (strings.checked_sub(symbols)? / SYMBOL as u64).min(MOST) as usize;
+    search(memory, symbols, strings.checked_sub(symbols)?, strings, lookup.wrapping_sub(image.slide))
+}
+
+/// The function of the table at an address of the file's own.
+pub(super) fn search(
+    memory: &mut impl Memory,
+    symbols: u64,
+    bytes: u64,
+    strings: u64,
+    wanted: u64,
+) -> Option<Known> {
+    let mut left = (bytes / SYMBOL as u64).min(MOST) as usize;
     let mut at = symbols;
     let mut piece = [0; SYMBOL * PIECE];
     while left > 0 {
@@ -101,8 +111,9 @@ fn in_dynamic(memory: &mut impl Memory, image: &Image, start: u64, bytes: u64) -
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::super::Names;
+    use super::super::{Names, Symbols};
     use crate::cause::functions::Role;
+    use crate::subject::Subject;
     use freezeframe_unwind::images::ImageTable;
     use freezeframe_unwind::memory::ProcessMemory;
 
@@ -128,7 +139,9 @@ mod tests {
         let mut images = Box::new(ImageTable::new());
         images.refresh().unwrap();
         let (mut names, mut memory) = (Names::new(), ProcessMemory::new());
-        let mut find = |address: usize| names.find(&images, &mut memory, address as u64);
+        let mut find = |address: usize| {
+            names.find(Subject::Own, Symbols::Exported, &images, &mut memory, address as u64)
+        };
         let lock = libc::pthread_mutex_lock as *const () as usize;
         let read = libc::read as *const () as usize;
         for offset in [0, 5] {
