@@ -65,6 +65,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) descriptor: Option<Descriptor>,
     /// The lock that it waits for, as far as the lock's own words tell.
     pub(crate) lock: Option<LockWait>,
+    /// Whether the word that it waits for is a local variable of the C library's function that waits.
+    pub(crate) at_own_word: bool,
     /// Whether the loop waits for events, as it says itself; none if it does not say.
     pub(crate) loop_waits: Option<bool>,
     /// The functions of the table among the innermost frames, each with its frame's number; of loops only those that wait
@@ -108,6 +110,7 @@ impl Finding {
 mod futex {
     pub(super) const COMMAND: u64 = 127;
     pub(super) const WAIT: u64 = 0;
+    pub(super) const WAIT_BITSET: u64 = 9;
     pub(super) const LOCK_PI: u64 = 6;
     pub(super) const WAIT_REQUEUE_PI: u64 = 11;
     pub(super) const LOCK_PI2: u64 = 13;
@@ -187,6 +190,9 @@ fn by_call(seen: &Seen<'_>) -> Option<Finding> {
     if wait == Wait::Futex {
         finding = finding.with(EvidenceKind::Word, first, value & 0xffff_ffff, "");
     }
+    if wait == Wait::Futex && is_kept_waiting(seen, &call) {
+        finding = finding.with(EvidenceKind::Note, 0, 0, KEPT_WAITING);
+    }
     if let Some(lock) = seen.lock.filter(|_| cause == Cause::Lock) {
         let holder = lock.holder().map_or(0, |thread| thread.0 as u32);
         finding = finding.with(EvidenceKind::Lock, lock.address, holder.into(), lock.kind.name());
@@ -215,12 +221,25 @@ fn of_events(seen: &Seen<'_>) -> Cause {
     }
 }
 
+const KEPT_WAITING: &str =
+    "the C library lets it wait: it cannot get a lock without a deadlock, or from an owner that has ended";
+
+/// Of a mutex whose owner inherits priorities, the kernel tells who would wait for good. glibc then waits for a variable of its
+/// own to change from zero, which nobody else knows of (`pthread_mutex_lock.c`); for nothing else does it wait in this way.
+fn is_kept_waiting(seen: &Seen<'_>, call: &SystemCall) -> bool {
+    let [_, operation, value, ..] = call.arguments;
+    seen.at_own_word && operation & futex::COMMAND == futex::WAIT_BITSET && value as u32 == 0
+}
+
 /// A lock, or another thread's word: by the lock itself if it says whose it is, by the functions that wait, by a lock's shape,
 /// and else by the value that is waited on.
 fn of_futex(seen: &Seen<'_>, call: &SystemCall) -> Cause {
     let [_, operation, value, timeout, ..] = call.arguments;
     let command = operation & futex::COMMAND;
     if matches!(command, futex::LOCK_PI | futex::LOCK_PI2 | futex::WAIT_REQUEUE_PI) {
+        return Cause::Lock;
+    }
+    if is_kept_waiting(seen, call) {
         return Cause::Lock;
     }
     // That it is a thread's end which is waited for, is for the functions to say: it is held by nobody.

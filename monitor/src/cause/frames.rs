@@ -16,6 +16,7 @@ use super::names::{self, Names, Symbols};
 use crate::subject::Subject;
 use freezeframe_unwind::images::{ImageKind, ImageTable};
 use freezeframe_unwind::memory::Memory;
+use freezeframe_unwind::walk::Frame;
 
 /// The functions, innermost first, each with its frame's number.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Functions {
     found: [(u32, Known); FRAMES],
     count: usize,
     passed: Passed,
+    /// How many of the innermost frames are the C library's.
+    of_c_library: usize,
 }
 
 /// Whose functions lie between the innermost frame and the one that is looked at.
@@ -56,7 +59,8 @@ impl Functions {
         lookups: impl Iterator<Item = u64>,
     ) -> Self {
         const NOTHING: Known = Known { name: "", role: Role::Io };
-        let mut functions = Self { found: [(0, NOTHING); FRAMES], count: 0, passed: Passed::Nobody };
+        let mut functions =
+            Self { found: [(0, NOTHING); FRAMES], count: 0, passed: Passed::Nobody, of_c_library: 0 };
         for (number, lookup) in lookups.take(FRAMES).enumerate() {
             let home = home(images, memory, lookup);
             // The C library's are all exported that matter, and the innermost one decides.
@@ -76,6 +80,9 @@ impl Functions {
             *place = (number, known);
             self.count += 1;
         }
+        if home == Home::CLibrary && self.of_c_library == number as usize {
+            self.of_c_library += 1;
+        }
         self.passed = match (self.passed, home) {
             (passed, Home::CLibrary) => passed,
             (Passed::Nobody, Home::Program(image) | Home::Library(image)) => Passed::One(image),
@@ -91,6 +98,14 @@ impl Functions {
             (Passed::One(image), Home::Library(own)) => image == own,
             _ => false,
         }
+    }
+
+    /// Whether an address lies in the stack frames of the C library's own functions, the innermost ones of these frames.
+    pub(crate) fn has_in_c_library(&self, address: u64, frames: &[Frame]) -> bool {
+        let sp = |number: usize| frames.get(number).map(|frame| frame.sp);
+        // A caller's stack begins where its callee's ends.
+        let range = sp(0).zip(sp(self.of_c_library));
+        range.is_some_and(|(low, high)| (low..high).contains(&address))
     }
 
     /// The innermost function that says whether a word is waited for as a lock's.
@@ -134,8 +149,8 @@ mod tests {
 
     /// Whether the loop at the outer end is where the thread waits.
     fn waits(frames: &[(Home, &str)]) -> bool {
-        let mut functions =
-            Functions { found: [(0, known(b"read").unwrap()); FRAMES], count: 0, passed: Passed::Nobody };
+        let found = [(0, known(b"read").unwrap()); FRAMES];
+        let mut functions = Functions { found, count: 0, passed: Passed::Nobody, of_c_library: 0 };
         for (number, (home, name)) in frames.iter().enumerate() {
             functions.add(number as u32, *home, known(name.as_bytes()));
         }
@@ -162,6 +177,23 @@ mod tests {
         assert!(!waits(&[poll, (Home::Unknown, ""), (GLIB, ""), run]), "compiled at run time");
         assert!(!waits(&[poll, (PROGRAM, "callback"), (PROGRAM, "uv__io_poll")]), "in the loop's own image");
         assert!(!waits(&[poll, (PROGRAM, "callback"), (PROGRAM, ""), (PROGRAM, "uv_run")]));
+    }
+
+    #[test]
+    fn a_word_of_the_c_librarys_own_is_below_the_stack_of_its_caller() {
+        use freezeframe_unwind::rule::FrameAddress;
+        let found = [(0, known(b"read").unwrap()); FRAMES];
+        let mut functions = Functions { found, count: 0, passed: Passed::Nobody, of_c_library: 0 };
+        for (number, home) in
+            [Home::CLibrary, Home::CLibrary, PROGRAM, Home::CLibrary].into_iter().enumerate()
+        {
+            functions.add(number as u32, home, None);
+        }
+        let address = FrameAddress::InstructionPointer(0);
+        let frames = [1000, 1100, 1200, 1300].map(|sp| Frame { sp, address, ..Frame::EMPTY });
+        let has = |address| functions.has_in_c_library(address, &frames);
+        assert!(has(1000) && has(1199) && !has(999) && !has(1200) && !has(1250));
+        assert!(!functions.has_in_c_library(1150, &frames[..2]), "the caller is not known");
     }
 
     #[test]

@@ -121,6 +121,9 @@ pub(crate) fn investigate(
         wait,
         descriptor,
         lock: thread.lock,
+        at_own_word: facts
+            .system_call
+            .is_some_and(|call| functions.has_in_c_library(call.arguments[0], frames)),
         loop_waits: circumstances.loop_waits,
         functions: functions.as_slice(),
     })

@@ -86,6 +86,8 @@ pub enum EvidenceKind {
     Thread = 10,
     /// The lock that is waited for: its address, and the id of the thread that holds it or zero, with its kind.
     Lock = 11,
+    /// A sentence.
+    Note = 12,
 }
 
 /// One piece of evidence.

@@ -17,6 +17,7 @@ const QUIET: Seen<'static> = Seen {
     call: None,
     wait: None,
     lock: None,
+    at_own_word: false,
     descriptor: None,
     loop_waits: None,
     functions: &[],
@@ -198,6 +199,17 @@ fn a_time_is_set_by_who_waits_for_a_condition_and_by_no_mutex_of_rusts() {
     };
     assert_eq!((timed(0x89, 0), timed(0x89, 0x7000)), (Cause::Lock, Cause::Peer));
     assert_eq!(timed(0x80, 0x7000), Cause::Lock, "the other command");
+}
+
+#[test]
+fn who_waits_for_a_word_of_the_c_librarys_own_was_refused_a_lock() {
+    let own = |operation, value| Seen { at_own_word: true, ..in_call(FUTEX, [0x1000, operation, value]) };
+    let finding = classify(&own(0x189, 0));
+    assert_eq!(finding.cause, Cause::Lock);
+    assert!(finding.evidence().iter().any(|evidence| evidence.kind == EvidenceKind::Note));
+    assert_eq!(cause(own(0x189, 3)), Cause::Peer, "a counter");
+    assert_eq!(cause(own(0x80, 0)), Cause::Peer, "the other command");
+    assert_eq!(called(FUTEX, [0x1000, 0x189, 0], &[]), Cause::Peer, "somebody else's word: a semaphore's");
 }
 
 #[test]

@@ -221,8 +221,64 @@ fn waits_for_a_lock_left_behind() -> String {
     }
 }
 
+/// Each of two threads waits for the other's lock, whose owner inherits priorities: who comes last is told so by the kernel.
+#[cfg(target_env = "gnu")]
+fn waits_where_the_kernel_refuses() {
+    let inheriting = || {
+        let lock = Arc::new(Lock::new());
+        // SAFETY: the attributes are initialised, used and given back; the lock is initialised where it stays.
+        unsafe {
+            let mut attributes = std::mem::zeroed();
+            libc::pthread_mutexattr_init(&mut attributes);
+            libc::pthread_mutexattr_setprotocol(&mut attributes, libc::PTHREAD_PRIO_INHERIT);
+            libc::pthread_mutex_init(lock.0.get(), &attributes);
+            libc::pthread_mutexattr_destroy(&mut attributes);
+        }
+        lock
+    };
+    let (ours, theirs) = (inheriting(), inheriting());
+    let (send, locked) = mpsc::channel();
+    let (first, second) = (theirs.clone(), ours.clone());
+    let other = std::thread::spawn(move || {
+        first.with(|| {
+            send.send(()).unwrap();
+            second.with(|| {});
+        });
+    });
+    ours.with(|| {
+        locked.recv().unwrap();
+        std::thread::sleep(ms(50));
+        theirs.try_for_a_while();
+    });
+    other.join().unwrap();
+}
+
+/// A semaphore on its own stack.
+#[cfg(target_env = "gnu")]
+fn waits_for_a_semaphore_of_its_own() {
+    struct Semaphore(UnsafeCell<libc::sem_t>);
+    // SAFETY: it is for many threads.
+    unsafe impl Sync for Semaphore {}
+    // SAFETY: a semaphore may begin as zeros.
+    let semaphore = Semaphore(UnsafeCell::new(unsafe { std::mem::zeroed() }));
+    std::thread::scope(|scope| {
+        let semaphore = &semaphore;
+        scope.spawn(move || {
+            std::thread::sleep(ms(500));
+            // SAFETY: it lives.
+            unsafe { libc::sem_post(semaphore.0.get()) };
+        });
+        // SAFETY: likewise.
+        unsafe { libc::sem_wait(semaphore.0.get()) };
+    });
+}
+
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
+        #[cfg(target_env = "gnu")]
+        scenario("16", "the kernel refuses a lock; a semaphore on the own stack", "Lock, Peer", || {
+            causes_of(&[waits_where_the_kernel_refuses, waits_for_a_semaphore_of_its_own])
+        }),
         scenario(
             "11",
             "RwLock::write, OnceLock, a condition told of twice",
