@@ -1,7 +1,7 @@
 //! How a monitor is set up.
 
 use crate::arguments::{check_size, optional_text, text};
-use crate::error::ff_monitor_error;
+use crate::error::{ff_monitor_error, guarded};
 use freezeframe_monitor::{Builder, Freeze, Monitor, Phase, Values};
 use freezeframe_report::file::Size;
 use std::ffi::{CString, c_char, c_void};
@@ -95,15 +95,17 @@ pub struct ff_monitor_config {
 /// `config` is null or can be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ff_monitor_config_init(config: *mut ff_monitor_config) -> ff_monitor_error {
-    if config.is_null() {
-        return ff_monitor_error::FF_MONITOR_ERROR_NULL;
-    }
-    // SAFETY: all fields may be zero; as the caller promises.
-    unsafe {
-        config.write_bytes(0, 1);
-        (*config).size = size_of::<ff_monitor_config>() as u32;
-    }
-    ff_monitor_error::FF_MONITOR_OK
+    guarded(|| {
+        if config.is_null() {
+            return Err(ff_monitor_error::FF_MONITOR_ERROR_NULL);
+        }
+        // SAFETY: all fields may be zero; as the caller promises.
+        unsafe {
+            config.write_bytes(0, 1);
+            (*config).size = size_of::<ff_monitor_config>() as u32;
+        }
+        Ok(())
+    })
 }
 
 /// A pointer of the program's that goes to another thread.

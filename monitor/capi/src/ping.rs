@@ -54,9 +54,9 @@ pub unsafe extern "C" fn ff_monitor_start_ping(
     thread: i32,
     monitor: *mut *mut ff_monitor,
 ) -> ff_monitor_error {
-    let Some(post) = post else { return FF_MONITOR_ERROR_NULL };
+    let Some(post) = post else { return guarded(|| Err(FF_MONITOR_ERROR_NULL)) };
     if thread < 0 {
-        return FF_MONITOR_ERROR_ARGUMENT;
+        return guarded(|| Err(FF_MONITOR_ERROR_ARGUMENT));
     }
     let thread = if thread == 0 { current() } else { ThreadId(thread) };
     let context = Context::new(context);
