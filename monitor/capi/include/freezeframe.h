@@ -246,7 +246,8 @@ enum ff_monitor_error ff_crash_protect_thread(void);
 // An error in words, for ever valid; never null.
 const char *ff_monitor_strerror(int32_t error);
 
-// What the latest error of the calling thread was about, in words; never null. Valid until the thread's next error.
+// What the latest error of the calling thread was about, in words: those of `ff_monitor_strerror`, or better ones; empty before the
+// first error, never null. Valid until the thread's next error.
 const char *ff_monitor_last_error(void);
 
 #if (defined(__linux__) || defined(__ANDROID__))
