@@ -43,6 +43,9 @@ impl PingTarget for Target {
 /// Watches a loop by pings. `thread` is the id of the loop's thread (`gettid` on Linux, `mach_thread_self` on Apple's systems);
 /// 0 is the calling one. `is_waiting` may be null: the loop is then pinged at every timeout. `context` is handed to both.
 ///
+/// # Errors
+/// As of `ff_monitor_start`; `FF_MONITOR_ERROR_ARGUMENT` for what can be no thread.
+///
 /// # Safety
 /// `config` is null or valid; `monitor` is null or can be written to.
 #[unsafe(no_mangle)]
