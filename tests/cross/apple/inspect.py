@@ -61,6 +61,8 @@ class Object:
             elif command in VERSION_MIN:
                 (self.minimum,) = struct.unpack_from("<I", data, position + 8)
                 self.platform = VERSION_MIN[command]
+                if self.platform[0] == "ios" and self.processor == "x86_64":
+                    self.platform = ("ios", "simulator")  # no device has had one
             elif command == LC_SYMTAB:
                 self.read_names(data, *struct.unpack_from("<III", data, position + 8))
             position += size
@@ -119,8 +121,9 @@ def inspect(folder, header, package):
             what = f"{slice_name}, {architecture}: {len(objects)} objects"
             yield f"{what} are of this processor", {(one.processor, one.file_type) for one in objects} == {(architecture, MH_OBJECT)}
             yield f"{what} are for this platform", {one.platform for one in objects} == {(platform, variant)}
-            newest = max(one.minimum for one in objects) >> 16
-            yield f"{what} run from {platform} {newest} on, the package from {oldest[1]}", newest <= int(oldest[1])
+            if not variant:  # on arm64 there have been simulators since iOS 14 only
+                newest = max(one.minimum for one in objects) >> 16
+                yield f"{what} run from {platform} {newest} on, the package from {oldest[1]}", newest <= int(oldest[1])
             exported = {name for one in objects for name in one.exported if name.startswith("_ff_")}
             differ = exported ^ declared(headers / header.name)
             yield f"{what} define the {len(exported)} functions of the header {sorted(differ)}", not differ and exported
