@@ -1,13 +1,16 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Sees a frozen run loop while it is frozen, and says what it was doing.
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 a torn record was met."
+    after_help = "Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 a torn record was met. Of `run`: the program's; 126 it \
+                  cannot be run, 127 there is none."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -22,6 +25,10 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Shows a record of a report file
     Show(ShowArguments),
+    /// Runs a program and watches its main thread from outside (Linux)
+    Run(RunArguments),
+    /// Watches the main thread of a process that runs (Linux)
+    Attach(AttachArguments),
 }
 
 /// The demo is a run loop that scrolls a table. Every tenth row blocks for 500 ms.
@@ -109,4 +116,49 @@ pub(crate) struct ShowArguments {
     /// No colour, even on a terminal
     #[arg(long)]
     pub(crate) no_color: bool,
+}
+
+/// What watching a program from outside needs.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArguments {
+    /// The report file: made if there is none, added to if there is [default: a new one in the temporary folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// From which time on without progress it is a freeze: milliseconds, or with a unit (`ms`, `s`)
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = threshold)]
+    pub(crate) threshold: Duration,
+    /// Prints nothing of its own
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// The program is started as it would be by itself: its exit code is the command's, and a signal that ends it ends the command.
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) watch: WatchArguments,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Until the process ends, or Ctrl-C, which leaves it as it was.
+#[derive(Debug, Args)]
+pub(crate) struct AttachArguments {
+    #[command(flatten)]
+    pub(crate) watch: WatchArguments,
+    /// The process's id
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pid: i32,
+}
+
+fn threshold(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => text.strip_suffix('s').map_or((text, 1e-3), |number| (number, 1.0)),
+    };
+    let seconds = number.trim().parse::<f64>().map_err(|error| error.to_string())? * unit;
+    let time = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    let range = Duration::from_millis(50)..=Duration::from_secs(3600);
+    if range.contains(&time) { Ok(time) } else { Err("it is from 50 ms to an hour".into()) }
 }

@@ -1,12 +1,13 @@
 //! The `freezeframe` command.
 //!
-//! Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 a torn record was met.
+//! Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 a torn record was met; of `run`, the program's.
 #![deny(unsafe_code)]
 
 mod arguments;
 mod demo;
 mod list;
 mod output;
+mod outside;
 mod show;
 
 use arguments::{Arguments, Command};
@@ -19,6 +20,8 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
+        Command::Run(arguments) => outside::run(&arguments),
+        Command::Attach(arguments) => outside::attach(&arguments),
     };
     match result {
         Ok(code) => code,

@@ -239,7 +239,7 @@ impl Builder {
             return Err(StartError::Threshold("at least one timeout must be missed"));
         }
         let registration = Registration::new(source.thread()).ok_or(StartError::AlreadyWatched)?;
-        let facts = Facts::read().map_err(StartError::System)?;
+        let facts = Facts::read(source.subject()).map_err(StartError::System)?;
         let suspender = init(self.init).map_err(StartError::Init)?;
         let open = |(path, size): (PathBuf, Size)| files::open(&path, size, facts.owner);
         let file = self.file.map(open).transpose().map_err(StartError::File)?;
@@ -254,7 +254,8 @@ impl Builder {
             record_repeats: self.record_repeats,
             frames: self.frames,
         };
-        let capturer = Capturer::new(suspender, self.together).map_err(StartError::System)?;
+        let capturer =
+            Capturer::new(source.subject(), suspender, self.together).map_err(StartError::System)?;
         let hooks = Hooks::start(component.clone(), self.closures).map_err(StartError::System)?;
         let hooks_thread = hooks.thread();
         let recorder = Recorder::new(component, settings, facts, capturer, file, control.clone(), hooks);

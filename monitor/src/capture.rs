@@ -1,6 +1,7 @@
 //! The stacks of threads, in memory that is there from the start.
 
 use crate::stacks::Stacks;
+use crate::subject::{self, Subject};
 use freezeframe_unwind::images::{ImageTable, ImagesError};
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::{Options, ThreadCapture, View};
@@ -11,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Takes stacks, never of the monitor's own threads.
 pub(crate) struct Capturer {
+    pub(crate) subject: Subject,
     suspender: Suspender,
     pub(crate) images: Box<ImageTable>,
     snapshot: Stacks,
@@ -21,9 +23,9 @@ pub(crate) struct Capturer {
 static CAPTURING: Mutex<()> = Mutex::new(());
 
 impl Capturer {
-    pub(crate) fn new(suspender: Suspender, together: bool) -> std::io::Result<Self> {
+    pub(crate) fn new(subject: Subject, suspender: Suspender, together: bool) -> std::io::Result<Self> {
         let (images, snapshot) = storage(together)?;
-        Ok(Self { suspender, images, snapshot, own: [ThreadId(0); 2] })
+        Ok(Self { subject, suspender, images, snapshot, own: [ThreadId(0); 2] })
     }
 
     /// To be called on the watcher's thread before it watches: learns which threads to leave out, and brings the image
@@ -32,26 +34,28 @@ impl Capturer {
         let watcher = current();
         self.own = [watcher, hooks.unwrap_or(watcher)];
         // Without a table now, the refresh at the freeze will say so.
-        let _ = self.images.refresh();
+        let _ = self.refresh();
     }
 
     /// Brings the image table up to date. An older one is better than none: frames in what was loaded since end their walk.
     pub(crate) fn refresh(&mut self) -> Result<(), ImagesError> {
-        self.images.refresh()
+        subject::refresh(self.subject, &mut self.images)
     }
 
     /// Takes the stacks of all threads, `first` first. `still` says, while that is held, whether what is to be seen goes on.
     pub(crate) fn all(&mut self, first: ThreadId, still: &dyn Fn() -> bool) -> Result<(), String> {
         let _turn = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
         let options = Options { first: Some(first), exclude: &self.own, still, ..Options::default() };
-        self.snapshot.capture(&self.suspender, &self.images, &options).map_err(|error| error.to_string())
+        self.snapshot
+            .capture(self.subject, &self.suspender, &self.images, &options)
+            .map_err(|error| error.to_string())
     }
 
     /// Takes the stack of one thread.
     pub(crate) fn one(&mut self, thread: ThreadId, still: &dyn Fn() -> bool) {
         let _turn = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
         let options = Options { first: Some(thread), still, ..Options::default() };
-        self.snapshot.capture_thread(&self.suspender, &self.images, thread, &options);
+        self.snapshot.capture_thread(self.subject, &self.suspender, &self.images, thread, &options);
     }
 
     /// What was captured last.
@@ -76,7 +80,7 @@ impl Capturer {
 
     /// Where the function begins that an address lies in; the address itself, if that is not known.
     pub(crate) fn function(&mut self, lookup: u64) -> u64 {
-        self.snapshot.function_start(&self.images, lookup).unwrap_or(lookup)
+        self.snapshot.function_start(self.subject, &self.images, lookup).unwrap_or(lookup)
     }
 }
 

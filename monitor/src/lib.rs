@@ -76,6 +76,8 @@ mod glib;
 mod hooks;
 pub mod leaks;
 mod monitor;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod outside;
 mod pressure;
 mod record;
 mod recover;
@@ -84,6 +86,7 @@ mod sampler;
 mod samples;
 mod semaphore;
 mod stacks;
+mod subject;
 mod sync;
 mod track;
 pub mod vitals;

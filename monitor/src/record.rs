@@ -7,6 +7,7 @@ use crate::facts::{Facts, Moment};
 use crate::freeze::{Candidate, Heard, Phase};
 use crate::hooks::{Answer, Crumbs, Hooks, Text, Values};
 use crate::sampler::Silence;
+use crate::subject;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::track::{Open, Track};
 use crate::vitals::{AtDetection, Frames};
@@ -88,7 +89,7 @@ impl Recorder {
         // Not zeros: those would be pages that are not there yet.
         let (staging, tail) = (vec![0xff; bytes - 2 * tail], vec![0xff; tail]);
         let annealing = Annealing::new();
-        let vitals = AtDetection::new(settings.frames.take());
+        let vitals = AtDetection::new(capturer.subject, settings.frames.take());
         Self { capturer, component, settings, facts, vitals, staging, tail, file, annealing, control, hooks }
     }
 
@@ -165,10 +166,11 @@ impl Recorder {
 
     fn labels(&self, occasion: &Occasion) -> u32 {
         let label = |holds: bool, label: u32| if holds { label } else { 0 };
+        let traced = subject::is_traced(self.capturer.subject);
         label(occasion.depth > 1, labels::NESTED)
             | label(occasion.discounted_ns > 0, labels::STOPPED)
             | label(self.app_state() == AppState::Background, labels::BACKGROUND)
-            | label(freezeframe_report::process::is_debugged(), labels::DEBUGGED)
+            | label(traced, labels::DEBUGGED)
     }
 
     fn app_state(&self) -> AppState {
@@ -178,7 +180,8 @@ impl Recorder {
     /// Writes the record of an open episode, of what was captured just now.
     fn write(&mut self, track: &mut Track, answer: Option<Answer>) -> Result<(), String> {
         let (Some(file), Some(open)) = (&self.file, &mut track.open) else { return Ok(()) };
-        let (moment, now, occasion) = (Moment::read(), clock::now(), &open.occasion);
+        let (moment, now, occasion) = (Moment::read(self.capturer.subject), clock::now(), &open.occasion);
+        self.facts.look_again();
         if !self.settings.cap.pass(clock::continuous()) {
             count(&self.control.capped);
             return Ok(());

@@ -3,10 +3,11 @@
 use crate::capture::Capturer;
 use crate::cause::{Causes, Circumstances, Finding, Names, investigate, waited_ns};
 use crate::samples::{Look, Place, Samples, Schedule};
-use crate::vitals::{CpuShare, process_cpu_ns};
+use crate::subject::{self, Subject};
+use crate::vitals::CpuShare;
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::snapshot::Held;
-use freezeframe_unwind::threads::{RunState, SystemCall, ThreadFacts, ThreadId, facts};
+use freezeframe_unwind::threads::{RunState, SystemCall, ThreadFacts, ThreadId};
 
 /// How many frames of a stack are looked at.
 const FRAMES: usize = 256;
@@ -93,8 +94,10 @@ impl Sampler {
         silence: Silence,
         still: &dyn Fn() -> bool,
     ) -> bool {
+        let subject = capturer.subject;
         if self.first.is_none() {
-            self.note(silence.silent_ns, facts(thread).cpu_ns, waited_ns(thread));
+            let cpu_ns = subject::facts(subject, thread).cpu_ns;
+            self.note(subject, silence.silent_ns, cpu_ns, waited_ns(subject, thread));
         }
         let schedule = self.schedule.get_or_insert(Schedule::new(silence.threshold_ns));
         if !schedule.is_due(silence.silent_ns) {
@@ -104,11 +107,13 @@ impl Sampler {
             // Without a newer table, the older one.
             let _ = capturer.refresh();
         }
-        let facts = facts(thread);
+        let facts = subject::facts(subject, thread);
         let waits = facts.state == RunState::Sleeping && facts.system_call.is_some();
         match self.rests.filter(|rest| Some(rest.call) == facts.system_call && rest.cpu_ns == facts.cpu_ns) {
-            Some(rest) if waits && still() => self.repeat(silence, &facts, rest.finding),
-            _ if waits && self.disturbed >= MOST_DISTURBED => self.add_without_stack(silence, &facts),
+            Some(rest) if waits && still() => self.repeat(subject, silence, &facts, rest.finding),
+            _ if waits && self.disturbed >= MOST_DISTURBED => {
+                self.add_without_stack(subject, silence, &facts)
+            }
             _ => {
                 capturer.one(thread, still);
                 self.learn(capturer, silence);
@@ -118,16 +123,26 @@ impl Sampler {
     }
 
     /// The thread has not run since the last sample: one more like it.
-    fn repeat(&mut self, silence: Silence, facts: &ThreadFacts, finding: Finding) {
+    fn repeat(&mut self, subject: Subject, silence: Silence, facts: &ThreadFacts, finding: Finding) {
         let window_ns = self.before.map_or(0, |before| silence.silent_ns.saturating_sub(before.silent_ns));
-        self.note(silence.silent_ns, facts.cpu_ns, self.before.and_then(|before| before.run_queue_ns));
+        self.note(
+            subject,
+            silence.silent_ns,
+            facts.cpu_ns,
+            self.before.and_then(|before| before.run_queue_ns),
+        );
         self.causes.note(finding, window_ns);
         self.samples.add(look(silence, 0, facts), &self.places);
     }
 
-    fn add_without_stack(&mut self, silence: Silence, facts: &ThreadFacts) {
+    fn add_without_stack(&mut self, subject: Subject, silence: Silence, facts: &ThreadFacts) {
         let cpu_ns = self.before.map_or(0, |before| facts.cpu_ns.saturating_sub(before.cpu_ns));
-        self.note(silence.silent_ns, facts.cpu_ns, self.before.and_then(|before| before.run_queue_ns));
+        self.note(
+            subject,
+            silence.silent_ns,
+            facts.cpu_ns,
+            self.before.and_then(|before| before.run_queue_ns),
+        );
         self.samples.add(look(silence, cpu_ns, facts), &[]);
     }
 
@@ -141,9 +156,10 @@ impl Sampler {
             self.samples.moved = self.samples.moved.saturating_add(1);
             return;
         }
-        let run_queue_ns = waited_ns(thread.thread);
+        let subject = capturer.subject;
+        let run_queue_ns = waited_ns(subject, thread.thread);
         let before = self.before;
-        self.note(silence.silent_ns, thread.facts.cpu_ns, run_queue_ns);
+        self.note(subject, silence.silent_ns, thread.facts.cpu_ns, run_queue_ns);
         let since = |now: u64, then: u64| now.saturating_sub(then);
         let cpu_ns = before.map_or(0, |before| since(thread.facts.cpu_ns, before.cpu_ns));
         let (all_cpu, all_time) = self.cpu();
@@ -157,8 +173,8 @@ impl Sampler {
         };
         let view = capturer.view();
         let (frames, lookup) = (view.frames(&thread), |address: FrameAddress| capturer.lookup(address));
-        let finding =
-            investigate(&circumstances, &thread.facts, frames, lookup, &capturer.images, &mut self.names);
+        let (images, names) = (&capturer.images, &mut self.names);
+        let finding = investigate(subject, &circumstances, &thread.facts, frames, lookup, images, names);
         self.causes.note(finding, circumstances.window_ns);
         self.places.clear();
         if !matches!(thread.held, Held::Not(_)) {
@@ -167,7 +183,8 @@ impl Sampler {
         self.samples.add(look(silence, cpu_ns, &thread.facts), &self.places);
         // What the capture itself has cost it is no sign that it has gone on.
         let call = thread.facts.system_call.filter(|_| thread.facts.state == RunState::Sleeping);
-        self.rests = call.map(|call| Rest { call, cpu_ns: facts(thread.thread).cpu_ns, finding });
+        self.rests =
+            call.map(|call| Rest { call, cpu_ns: subject::facts(subject, thread.thread).cpu_ns, finding });
         self.disturbed +=
             u32::from(call.is_some() && matches!(thread.held, Held::Signal { .. } | Held::Torn));
     }
@@ -193,8 +210,9 @@ impl Sampler {
         }
     }
 
-    fn note(&mut self, silent_ns: u64, cpu_ns: u64, run_queue_ns: Option<u64>) {
-        let now = Before { silent_ns, cpu_ns, process_cpu_ns: process_cpu_ns(), run_queue_ns };
+    fn note(&mut self, subject: Subject, silent_ns: u64, cpu_ns: u64, run_queue_ns: Option<u64>) {
+        let process_cpu_ns = subject::cpu_ns(subject);
+        let now = Before { silent_ns, cpu_ns, process_cpu_ns, run_queue_ns };
         self.first.get_or_insert(now);
         self.before = Some(now);
     }
@@ -262,7 +280,7 @@ mod tests {
             let _ = ended.recv();
         });
         let id = id.recv().unwrap();
-        let mut capturer = Capturer::new(init(Config::default()).unwrap(), false).unwrap();
+        let mut capturer = Capturer::new(Subject::Own, init(Config::default()).unwrap(), false).unwrap();
         capturer.begin(None);
         let mut sampler = Sampler::new();
         let silence = |silent_ns| Silence { silent_ns, threshold_ns: 250, late_ticks: 0, waits: false };
@@ -289,10 +307,10 @@ mod tests {
             let _ = ended.recv();
         });
         let id = id.recv().unwrap();
-        while facts(id).state != RunState::Sleeping {
+        while subject::facts(Subject::Own, id).state != RunState::Sleeping {
             std::thread::yield_now();
         }
-        let mut capturer = Capturer::new(init(Config::default()).unwrap(), false).unwrap();
+        let mut capturer = Capturer::new(Subject::Own, init(Config::default()).unwrap(), false).unwrap();
         capturer.begin(None);
         let mut sampler = Sampler::new();
         let asked = std::cell::Cell::new(0);

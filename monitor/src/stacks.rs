@@ -1,5 +1,6 @@
 //! The memory that a freeze's stacks are taken into, in one of the two ways of holding threads.
 
+use crate::subject::{self, Subject};
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot, SnapshotError, View};
 use freezeframe_unwind::suspend::{Purpose, Suspender};
@@ -31,36 +32,51 @@ impl Stacks {
     /// See [`Snapshot::capture`]; the options' purpose is this value's.
     pub(crate) fn capture(
         &mut self,
+        subject: Subject,
         suspender: &Suspender,
         images: &ImageTable,
         options: &Options<'_>,
     ) -> Result<(), SnapshotError> {
         let with = |purpose| Options { purpose, ..*options };
         match self {
-            Self::OneByOne(snapshot) => snapshot.capture(suspender, images, &with(Purpose::OneThread)),
-            Self::Together(snapshot) => snapshot.capture(suspender, images, &with(Purpose::AllTogether)),
+            Self::OneByOne(snapshot) => {
+                subject::capture(subject, snapshot, suspender, images, &with(Purpose::OneThread))
+            }
+            Self::Together(snapshot) => {
+                subject::capture(subject, snapshot, suspender, images, &with(Purpose::AllTogether))
+            }
         }
     }
 
     /// See [`Snapshot::capture_thread`].
     pub(crate) fn capture_thread(
         &mut self,
+        subject: Subject,
         suspender: &Suspender,
         images: &ImageTable,
         thread: ThreadId,
         options: &Options<'_>,
     ) {
         match self {
-            Self::OneByOne(snapshot) => snapshot.capture_thread(suspender, images, thread, options),
-            Self::Together(snapshot) => snapshot.capture_thread(suspender, images, thread, options),
+            Self::OneByOne(snapshot) => {
+                subject::capture_thread(subject, snapshot, suspender, images, thread, options)
+            }
+            Self::Together(snapshot) => {
+                subject::capture_thread(subject, snapshot, suspender, images, thread, options)
+            }
         }
     }
 
     /// See [`Snapshot::function_start`].
-    pub(crate) fn function_start(&mut self, images: &ImageTable, lookup: u64) -> Option<u64> {
+    pub(crate) fn function_start(
+        &mut self,
+        subject: Subject,
+        images: &ImageTable,
+        lookup: u64,
+    ) -> Option<u64> {
         match self {
-            Self::OneByOne(snapshot) => snapshot.function_start(images, lookup),
-            Self::Together(snapshot) => snapshot.function_start(images, lookup),
+            Self::OneByOne(snapshot) => subject::function_start(subject, snapshot, images, lookup),
+            Self::Together(snapshot) => subject::function_start(subject, snapshot, images, lookup),
         }
     }
 

@@ -21,6 +21,8 @@ pub mod images;
 pub mod init;
 pub mod locks;
 pub mod memory;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod process;
 pub mod rule;
 pub mod snapshot;
 pub mod suspend;

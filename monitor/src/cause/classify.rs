@@ -162,6 +162,7 @@ fn by_call(seen: &Seen<'_>) -> Option<Finding> {
         Wait::Peer => Cause::Peer,
         Wait::Descriptor if seen.descriptor == Some(Descriptor::Socket) => Cause::Peer,
         Wait::Descriptor => Cause::Io,
+        Wait::Events if has(seen, Role::Sync).is_some() => Cause::Peer,
         Wait::Events if has(seen, Role::Loop).is_some() => Cause::Idle,
         Wait::Events => Cause::Peer,
         Wait::Futex => of_futex(seen, operation, value),
@@ -212,13 +213,13 @@ fn by_function(seen: &Seen<'_>) -> Option<Finding> {
     if seen.state == RunState::Running {
         return None;
     }
-    let (frame, known) = match has(seen, Role::Loop) {
+    let (frame, known) = match has(seen, Role::Sync).or_else(|| has(seen, Role::Loop)) {
         Some(found) => *found,
         None => *seen.functions.first()?,
     };
     let cause = match known.role {
         Role::Lock => Cause::Lock,
-        Role::Peer => Cause::Peer,
+        Role::Peer | Role::Sync => Cause::Peer,
         Role::Sleep => Cause::Sleeping,
         Role::Child => Cause::Child,
         Role::Io => Cause::Io,
@@ -239,7 +240,8 @@ fn with_function(finding: Finding, seen: &Seen<'_>, cause: Cause) -> Finding {
         Cause::Peer => Role::Peer,
         _ => return finding,
     };
-    match has(seen, role) {
+    let sync = has(seen, Role::Sync).filter(|_| role == Role::Peer);
+    match sync.or_else(|| has(seen, role)) {
         Some((frame, known)) => finding.with(EvidenceKind::Function, (*frame).into(), 0, known.name),
         None => finding,
     }

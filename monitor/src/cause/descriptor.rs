@@ -1,16 +1,13 @@
-//! What a descriptor of this process is open for.
+//! What a descriptor is open for.
 
 use super::classify::Descriptor;
+use crate::subject::{self, Subject};
 use rustix::fs::FileType;
-use std::os::fd::BorrowedFd;
 
 /// None if nothing is open under that number.
-pub(super) fn of(number: u64) -> Option<Descriptor> {
+pub(crate) fn of(subject: Subject, number: u64) -> Option<Descriptor> {
     let number = i32::try_from(number).ok().filter(|number| *number >= 0)?;
-    // SAFETY: borrowed for one `fstat`, which says so if nothing is open under that number.
-    let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-    let status = rustix::fs::fstat(descriptor).ok()?;
-    Some(match FileType::from_raw_mode(status.st_mode) {
+    Some(match FileType::from_raw_mode(subject::descriptor_mode(subject, number)?) {
         FileType::RegularFile | FileType::Symlink => Descriptor::File,
         FileType::Fifo => Descriptor::Pipe,
         FileType::Socket => Descriptor::Socket,
@@ -27,6 +24,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_what_they_are_open_for() {
+        let of = |number| of(Subject::Own, number);
         let of_fd = |fd: &dyn AsRawFd| of(fd.as_raw_fd() as u64);
         let (reader, _writer) = std::io::pipe().unwrap();
         let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();

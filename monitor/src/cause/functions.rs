@@ -15,6 +15,8 @@ pub(crate) enum Role {
     Io,
     /// It is where an event loop waits for events.
     Loop,
+    /// It waits for a peer's answer, in an event loop of its own perhaps.
+    Sync,
 }
 
 /// Names without leading underscores, of which libraries add different numbers.
@@ -83,6 +85,18 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("ev_run", Role::Loop),
     ("sd_event_run", Role::Loop),
     ("gtk_main_iteration_do", Role::Loop),
+    ("g_dbus_connection_send_message_with_reply_sync", Role::Sync),
+    ("g_dbus_connection_call_sync", Role::Sync),
+    ("g_dbus_proxy_call_sync", Role::Sync),
+    ("g_spawn_sync", Role::Sync),
+    ("g_socket_condition_wait", Role::Sync),
+    ("g_socket_condition_timed_wait", Role::Sync),
+    ("dbus_connection_send_with_reply_and_block", Role::Sync),
+    ("dbus_pending_call_block", Role::Sync),
+    ("sd_bus_call", Role::Sync),
+    ("xcb_wait_for_reply", Role::Sync),
+    ("xcb_wait_for_reply64", Role::Sync),
+    ("getaddrinfo", Role::Sync),
 ];
 
 /// How far from where a thread stands such a function is looked for: the wrappers of a wait are fewer.

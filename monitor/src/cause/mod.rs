@@ -20,16 +20,25 @@ pub(crate) use classify::Finding;
 pub(crate) use names::Names;
 pub(crate) use run_queue::waited_ns;
 
+use crate::subject::{self, Subject};
 use calls::Wait;
 use classify::{Seen, classify};
 use freezeframe_arch::Architecture;
 use freezeframe_report::encode::Cause;
 use freezeframe_unwind::images::ImageTable;
-use freezeframe_unwind::memory::ProcessMemory;
 use freezeframe_unwind::rule::FrameAddress;
 use freezeframe_unwind::threads::ThreadFacts;
 use freezeframe_unwind::walk::Frame;
 use functions::FRAMES;
+
+/// What looking at another process needs of the tables.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) mod tables {
+    pub(crate) use super::calls::{Wait, find as system_call};
+    pub(crate) use super::classify::Descriptor;
+    pub(crate) use super::descriptor::of as descriptor_of;
+    pub(crate) use super::functions::{FRAMES, Role};
+}
 
 /// How many causes there are.
 const CAUSES: usize = 9;
@@ -74,6 +83,7 @@ pub(crate) struct Circumstances {
 /// Finds the cause that one look at a thread shows: `frames` are those of its stack, and `lookup` gives
 /// the address to look up of each.
 pub(crate) fn investigate(
+    subject: Subject,
     circumstances: &Circumstances,
     facts: &ThreadFacts,
     frames: &[Frame],
@@ -82,7 +92,7 @@ pub(crate) fn investigate(
     names: &mut Names,
 ) -> Finding {
     let architecture = Architecture::NATIVE;
-    let mut memory = ProcessMemory::new();
+    let mut memory = subject::memory(subject);
     let nothing = functions::Known { name: "", role: functions::Role::Io };
     let mut found = [(0, nothing); FRAMES];
     let mut count = 0;
@@ -93,7 +103,7 @@ pub(crate) fn investigate(
         }
     }
     let descriptor = facts.system_call.and_then(|call| match calls::find(architecture, call.number)?.1 {
-        Wait::Descriptor => descriptor::of(call.arguments[0]),
+        Wait::Descriptor => descriptor::of(subject, call.arguments[0]),
         _ => None,
     });
     classify(&Seen {

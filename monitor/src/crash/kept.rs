@@ -62,11 +62,12 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::Subject;
 
     #[test]
     fn what_is_kept_says_the_same_and_does_not_lie_on_the_heap() {
-        let facts = Facts::read().unwrap();
-        let moment = Moment::read();
+        let facts = Facts::read(Subject::Own).unwrap();
+        let moment = Moment::read(Subject::Own);
         let kept = Kept::new(&facts, "the.app", "1.2", &moment).unwrap();
         let (process, heaps) =
             (kept.process(&moment), facts.process("the.app", "1.2", AppState::Unknown, &moment));

@@ -38,6 +38,7 @@ pub use stack::{Protection, protect_this_thread};
 
 use crate::facts::Facts;
 use crate::files;
+use crate::subject::Subject;
 use freezeframe_report::file::{FileError, Size};
 use freezeframe_unwind::init::{Config, InitError, init};
 use std::path::PathBuf;
@@ -132,7 +133,7 @@ impl Reporter {
     }
 
     fn try_install(self) -> Result<(), InstallError> {
-        let facts = Facts::read().map_err(InstallError::System)?;
+        let facts = Facts::read(Subject::Own).map_err(InstallError::System)?;
         let suspender = init(self.init).map_err(InstallError::Init)?;
         let file = files::open(&self.path, self.size, facts.owner).map_err(InstallError::File)?;
         let others_within_ns = self.others_within.as_nanos().try_into().unwrap_or(u64::MAX);

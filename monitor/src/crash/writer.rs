@@ -5,6 +5,7 @@ use super::memory::Guarded;
 use super::signals::Info;
 use crate::clock;
 use crate::facts::{Facts, Moment};
+use crate::subject::Subject;
 use freezeframe_arch::Registers;
 use freezeframe_report::encode::{About, Kind, Strategy, Told, encode};
 use freezeframe_report::file::{Handle, ReportFile};
@@ -59,7 +60,7 @@ impl Writer {
         let memory = Guarded::new(size_of::<Storage>()).map_err(system)?;
         let staging = Guarded::new(file.ring().record_bytes()).map_err(system)?;
         let storage = fill(&memory)?;
-        let kept = Kept::new(&facts, &app, &version, &Moment::read()).map_err(system)?;
+        let kept = Kept::new(&facts, &app, &version, &Moment::read(Subject::Own)).map_err(system)?;
         let uuid = *uuid::Uuid::new_v4().as_bytes();
         Ok(Self {
             owner: facts.owner,
@@ -98,7 +99,7 @@ impl Writer {
             ..Options::default()
         };
         snapshot.capture_from_context(&self.suspender, images, registers.unwrap_or(&here), &options);
-        let moment = Moment::read();
+        let moment = Moment::read(Subject::Own);
         let about = About {
             uuid: self.uuid,
             kind: Kind::Crash,

@@ -41,11 +41,6 @@ pub(super) fn memory_bytes() -> u64 {
     system_number(c"hw.memsize").unwrap_or(0)
 }
 
-/// `phys_footprint`: what the system's limit on memory is about.
-pub(super) fn footprint_bytes() -> u64 {
-    task_memory().map_or(0, |memory| memory.phys_footprint)
-}
-
 /// The task's account of its memory. What an earlier system does not know is zero.
 pub(crate) fn task_memory() -> Option<task_vm_info> {
     let mut info = task_vm_info::default();

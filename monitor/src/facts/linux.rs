@@ -1,6 +1,5 @@
 //! Linux: `/proc`, `/sys`, os-release(5).
 
-use rustix::fs::{CWD, Mode, OFlags};
 use std::fs;
 
 /// `PRETTY_NAME` and `BUILD_ID`; the latter only of systems that are not made of versions.
@@ -36,14 +35,4 @@ pub(super) fn is_translated() -> bool {
 pub(super) fn memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     (system.totalram as u64).saturating_mul(system.mem_unit.into())
-}
-
-/// The resident set: the second number of `statm`, in pages.
-pub(super) fn footprint_bytes() -> u64 {
-    let mut buffer = [0; 128];
-    let file = rustix::fs::openat(CWD, c"/proc/self/statm", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let read = file.and_then(|file| rustix::io::read(file, &mut buffer)).unwrap_or(0);
-    let text = std::str::from_utf8(&buffer[..read]).unwrap_or("");
-    let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
 }

@@ -14,7 +14,7 @@ pub(crate) use apple::task_memory;
 use linux as platform;
 
 use crate::clock;
-use crate::vitals::process_cpu_ns;
+use crate::subject::{self, Subject};
 use freezeframe_report::encode::{AppState, Process, System};
 use freezeframe_report::process;
 use freezeframe_report::ring::Owner;
@@ -23,6 +23,8 @@ use std::os::unix::ffi::OsStringExt;
 /// What stays the same. See [`Process`] and [`System`].
 #[derive(Debug)]
 pub(crate) struct Facts {
+    subject: Subject,
+    /// The process that reports are about.
     pub(crate) owner: Owner,
     parent: u32,
     parent_name: Vec<u8>,
@@ -41,16 +43,17 @@ impl Facts {
     /// Reads them from the system. What cannot be read is empty or zero.
     ///
     /// # Errors
-    /// The system does not say when this process began: on Linux, `/proc` is not mounted.
-    pub(crate) fn read() -> std::io::Result<Self> {
-        let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
-        let path = std::env::current_exe().map(|path| path.into_os_string().into_vec()).unwrap_or_default();
+    /// The system does not say when the process began: on Linux, `/proc` is not mounted; or it has ended.
+    pub(crate) fn read(subject: Subject) -> std::io::Result<Self> {
+        let parent = subject::parent(subject);
+        let path = path_of(subject);
         let (os, build) = platform::os();
         Ok(Self {
-            owner: Owner::this_process()?,
+            subject,
+            owner: Owner::of(subject::pid(subject))?,
             parent,
             parent_name: process::status(parent).map(|status| status.name).unwrap_or_default(),
-            name: path.rsplit(|byte| *byte == b'/').next().unwrap_or(&[]).to_vec(),
+            name: name_in(&path).to_vec(),
             path,
             translated: platform::is_translated(),
             os,
@@ -60,6 +63,14 @@ impl Facts {
             cores: std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32),
             memory_bytes: platform::memory_bytes(),
         })
+    }
+
+    /// Another process may have begun another program meanwhile. This one's memory stays as it is.
+    pub(crate) fn look_again(&mut self) {
+        if self.subject != Subject::Own {
+            self.path = path_of(self.subject);
+            self.name = name_in(&self.path).to_vec();
+        }
     }
 
     pub(crate) fn process<'a>(
@@ -99,6 +110,14 @@ impl Facts {
     }
 }
 
+fn path_of(subject: Subject) -> Vec<u8> {
+    subject::executable(subject).map(|path| path.into_os_string().into_vec()).unwrap_or_default()
+}
+
+fn name_in(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(&[])
+}
+
 /// What changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
@@ -110,15 +129,15 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Reads them. Without a lock or an allocation, which a frozen thread may be in the middle of.
-    pub(crate) fn read() -> Self {
-        let cpu_ns = process_cpu_ns();
+    /// Reads them. Without a lock or an allocation, which a frozen thread may be in the middle of, if it is this process.
+    pub(crate) fn read(subject: Subject) -> Self {
+        let cpu_ns = subject::cpu_ns(subject);
         // In this order: the difference is not negative then, and at most by the time between too large.
         let awake_ns = clock::now();
         Self {
-            debugged: process::is_debugged(),
+            debugged: subject::is_traced(subject),
             cpu_ns,
-            footprint_bytes: platform::footprint_bytes(),
+            footprint_bytes: subject::footprint_bytes(subject),
             slept_ns: clock::continuous().saturating_sub(awake_ns),
         }
     }
@@ -141,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_facts_are_those_of_this_process_and_this_machine() {
-        let facts = Facts::read().unwrap();
+        let facts = Facts::read(Subject::Own).unwrap();
         let path = std::env::current_exe().unwrap();
         assert_eq!(facts.path, path.to_str().unwrap().as_bytes());
         assert_eq!(facts.name, path.file_name().unwrap().to_str().unwrap().as_bytes());
@@ -156,7 +175,7 @@ mod tests {
 
     #[test]
     fn cpu_time_and_footprint_grow_with_what_a_program_does() {
-        let before = Moment::read();
+        let before = Moment::read(Subject::Own);
         const ROOM: usize = 64 << 20;
         let mut memory = vec![0u8; ROOM];
         let thread = std::thread::spawn(move || {
@@ -167,7 +186,7 @@ mod tests {
                 memory.fill(round);
                 round = round.wrapping_add(1);
             }
-            (memory, Moment::read())
+            (memory, Moment::read(Subject::Own))
         });
         let (memory, after) = thread.join().unwrap();
         drop(std::hint::black_box(memory));
@@ -179,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_clock_that_goes_on_in_sleep_is_never_behind_the_other() {
-        let (now, moment) = (clock::now(), Moment::read());
+        let (now, moment) = (clock::now(), Moment::read(Subject::Own));
         let continuous = moment.continuous(now);
         assert!(continuous >= now && continuous <= clock::continuous(), "{now} {continuous}");
     }

@@ -2,6 +2,7 @@
 
 use super::platform::Sources;
 use super::{CpuShare, Frames};
+use crate::subject::Subject;
 use freezeframe_report::encode::Vitals;
 
 /// Reads the vitals when something was detected.
@@ -11,8 +12,8 @@ pub(crate) struct AtDetection {
 }
 
 impl AtDetection {
-    pub(crate) fn new(frames: Option<Frames>) -> Self {
-        Self { sources: Sources::open(), frames }
+    pub(crate) fn new(subject: Subject, frames: Option<Frames>) -> Self {
+        Self { sources: Sources::open(subject), frames }
     }
 
     /// Reads them. Without a lock or an allocation, which a frozen thread may be in the middle of. `drawn_until_ns` is when

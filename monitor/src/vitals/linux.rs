@@ -4,12 +4,13 @@
 mod groups;
 
 use super::{AvailableMemory, MemoryOf, MemoryPressure, OpenFiles, ProcessMemory, open_files};
+use crate::subject::Subject;
 use groups::Group;
 use rustix::fs::{CWD, Mode, OFlags, RawDir};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is read. Of the process that has opened it, so a child of a fork needs its own.
 pub(crate) struct Sources {
@@ -19,16 +20,19 @@ pub(crate) struct Sources {
     descriptors: Kept,
     /// The control groups that could limit the process's memory, as they were when this was opened.
     groups: Vec<Group>,
+    subject: Subject,
 }
 
 impl Sources {
-    pub(crate) fn open() -> Self {
+    pub(crate) fn open(subject: Subject) -> Self {
+        let folder = folder(subject);
         Self {
-            status: Kept::open(Path::new("/proc/self/status")),
+            status: Kept::open(&folder.join("status")),
             machine: Kept::open(Path::new("/proc/meminfo")),
             pressure: Kept::open(Path::new("/proc/pressure/memory")),
-            descriptors: Kept::open(Path::new(DESCRIPTORS)),
-            groups: groups::of_this_process(),
+            descriptors: Kept::open(&folder.join("fd")),
+            groups: groups::of_process(&folder),
+            subject,
         }
     }
 
@@ -66,11 +70,24 @@ impl Sources {
         // The size of this folder is the number of its entries; before Linux 6.2 it was zero.
         let counted = self.descriptors.0.as_ref().and_then(|folder| rustix::fs::fstat(folder).ok());
         let counted = counted.map(|status| status.st_size as u32).filter(|count| *count > 0);
-        counted.or_else(count_descriptors).map(open_files)
+        match self.subject {
+            Subject::Own => counted.or_else(count_descriptors).map(open_files),
+            other => Some(OpenFiles { open: counted?, limit: descriptor_limit(&folder(other)) }),
+        }
     }
 }
 
-const DESCRIPTORS: &str = "/proc/self/fd";
+/// A process's folder.
+fn folder(subject: Subject) -> PathBuf {
+    subject.number().map_or_else(|| "/proc/self".into(), |number| format!("/proc/{number}").into())
+}
+
+/// How many descriptors another process may have; none: as many as it likes.
+fn descriptor_limit(folder: &Path) -> Option<u32> {
+    let limits = std::fs::read(folder.join("limits")).ok()?;
+    number(line(&limits, b"Max open files")?)?.try_into().ok()
+}
+
 /// As much of a file as is read.
 const PAGE: usize = 4096;
 
@@ -166,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_files_tell_of_this_process_and_this_machine() {
-        let sources = Sources::open();
+        let sources = Sources::open(Subject::Own);
         let memory = sources.process_memory().unwrap();
         assert!(memory.footprint_bytes > 100 << 10 && memory.footprint_bytes <= memory.resident_bytes);
         let available = sources.available_memory().unwrap();
@@ -179,7 +196,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_counted_alike_by_the_folders_size_and_by_its_list() {
-        let sources = Sources::open();
+        let sources = Sources::open(Subject::Own);
         // Other tests open files at the same time.
         let alike = (0..1000).any(|_| sources.open_files().map(|files| files.open) == count_descriptors());
         assert!(alike);

@@ -5,6 +5,7 @@ use super::platform::Sources;
 use super::{
     AvailableMemory, CpuShare, Frames, MemoryPressure, OpenFiles, ProcessMemory, ThreadCpu, process_cpu_ns,
 };
+use crate::subject::Subject;
 use freezeframe_unwind::threads::{ThreadId, cpu_time, facts, list};
 use std::borrow::Borrow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,7 +49,7 @@ pub(super) struct Round {
 impl Round {
     pub(super) fn new(asked: Asked) -> Self {
         let (process, threads) = (Meter::default(), ThreadMeters::default());
-        Self { asked, sources: Sources::open(), process, threads, ids: vec![ThreadId(0); 64] }
+        Self { asked, sources: Sources::open(Subject::Own), process, threads, ids: vec![ThreadId(0); 64] }
     }
 
     /// Reads what was asked for, and tells it for as long as that is `wanted`.

@@ -3,8 +3,10 @@
 use crate::detect::Reading;
 use crate::hooks::{Crumbs, Text};
 use crate::semaphore::Semaphore;
+use crate::subject::Subject;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
+use freezeframe_report::layout::Outcome;
 use freezeframe_unwind::threads::ThreadId;
 use std::sync::Mutex;
 
@@ -30,6 +32,16 @@ pub(crate) trait Source: Send {
     fn unchanged(&self, watched: &Watched) -> bool;
     /// Asks to be woken when the loop leaves its wait. False if it has done so already, or if that cannot be had.
     fn park(&mut self, watched: &Watched) -> bool;
+    /// The process that is watched.
+    fn subject(&self) -> Subject {
+        Subject::Own
+    }
+    /// The watcher has seen to what the last reading led to, and may have stopped the thread meanwhile.
+    fn looked(&mut self) {}
+    /// How a freeze ends that went on at the last look, now that nobody looks any more.
+    fn outcome(&self) -> Outcome {
+        Outcome::Unknown
+    }
     /// The thread that is watched.
     fn thread(&self) -> ThreadId;
     /// Which strategy this is.

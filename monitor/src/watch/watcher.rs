@@ -50,6 +50,7 @@ impl<S: Source> Watcher<S> {
             self.follow(&detector, &watched, now, step.verdict);
             self.look_for_waits(&watched, now, step.verdict, detector.late_ticks() > late_before);
             self.look_at_cpu(now);
+            self.source.looked();
             if stop {
                 self.close_all(now, detector.frozen_for(now));
                 return self.recorder.finish();
@@ -121,7 +122,7 @@ impl<S: Source> Watcher<S> {
                 recorder.go_on(freezes, duration_ns, learned, &still);
             }
             Verdict::Recovered { duration_ns } => recorder.close(freezes, duration_ns, Outcome::Recovered),
-            Verdict::Lost { duration_ns } => recorder.close(freezes, duration_ns, Outcome::Unknown),
+            Verdict::Lost { duration_ns } => recorder.close(freezes, duration_ns, source.outcome()),
         }
     }
 
@@ -203,7 +204,7 @@ impl<S: Source> Watcher<S> {
     }
 
     fn close_all(&mut self, now: u64, frozen_ns: u64) {
-        self.recorder.close(&mut self.freezes, frozen_ns, Outcome::Unknown);
+        self.recorder.close(&mut self.freezes, frozen_ns, self.source.outcome());
         let others = self.never_idle.iter_mut().map(|(_, track)| track);
         for track in others.chain(self.cpu.iter_mut().map(|(_, track)| track)) {
             let started = track.open.as_ref().map_or(now, |open| open.occasion.started_ns);

@@ -28,6 +28,8 @@ pub enum Strategy {
     Signal = 3,
     /// By the process's CPU time.
     CpuTime = 4,
+    /// By looking at its thread from outside.
+    Peek = 5,
 }
 
 /// What the program has told of itself.

@@ -46,7 +46,14 @@ impl Owner {
     /// # Errors
     /// See [`status`].
     pub fn this_process() -> std::io::Result<Self> {
-        let pid = std::process::id();
+        Self::of(std::process::id())
+    }
+
+    /// The process of that id.
+    ///
+    /// # Errors
+    /// See [`status`].
+    pub fn of(pid: u32) -> std::io::Result<Self> {
         Ok(Self { pid, start_ticks: status(pid)?.started, boot_id: system::boot_id()? })
     }
 

@@ -106,6 +106,7 @@ fn about(c: &mut Cursor<'_>) -> Option<Record> {
             s if s == Strategy::Ping as u8 => RecordStrategy::Ping,
             s if s == Strategy::Signal as u8 => RecordStrategy::Signal,
             s if s == Strategy::CpuTime as u8 => RecordStrategy::CpuTime,
+            s if s == Strategy::Peek as u8 => RecordStrategy::Peek,
             _ => RecordStrategy::Unknown,
         },
         crash: None,

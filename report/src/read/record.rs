@@ -124,6 +124,8 @@ pub enum RecordStrategy {
     Signal,
     /// By the process's CPU time.
     CpuTime,
+    /// By looking at its thread from outside.
+    Peek,
     /// In a way that this version does not know.
     Unknown,
 }

@@ -40,6 +40,7 @@ impl RecordStrategy {
             Self::Ping => "ping",
             Self::Signal => "signal",
             Self::CpuTime => "cpu-time",
+            Self::Peek => "peek",
             Self::Unknown => "unknown",
         }
     }

@@ -1,4 +1,4 @@
-//! The images of this process, from `/proc/self/maps`.
+//! The images of this process, from `/proc/self/maps`, or of another one.
 //!
 //! The kernel's list of mappings takes no lock of the program's: it can be read while another thread is parked inside
 //! the loader, where `dl_iterate_phdr` would wait for it, and from a signal handler. It also knows code that no loader
@@ -7,7 +7,9 @@
 use super::elf;
 use super::table::{Image, ImageKind, ImageTable, Range};
 use crate::memory::ProcessMemory;
+use crate::process::ProcessId;
 use crate::sys;
+use core::ffi::CStr;
 
 /// Why the table could not be refreshed. It keeps what it had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub struct ImagesError(i32);
 
 impl core::fmt::Display for ImagesError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "/proc/self/maps cannot be read (error {}); is /proc mounted?", self.0)
+        write!(f, "the list of mappings in /proc cannot be read (error {}); is /proc mounted?", self.0)
     }
 }
 
@@ -30,14 +32,26 @@ impl ImageTable {
     /// # Signal safety
     /// Safe, but for the stack: it uses about 6 KiB. No lock is taken; not to be called while a thread is held.
     pub fn refresh(&mut self) -> Result<(), ImagesError> {
+        self.refresh_of(ProcessId::Own)
+    }
+
+    /// Brings the table up to date with what is loaded in that process. A table is one process's.
+    ///
+    /// # Errors
+    /// `/proc/<pid>/maps` cannot be opened or read.
+    ///
+    /// # Signal safety
+    /// Safe, like [`refresh`](Self::refresh).
+    pub fn refresh_of(&mut self, process: ProcessId) -> Result<(), ImagesError> {
         if self.is_littered() {
             self.clear();
         }
         self.generation = self.generation.wrapping_add(1);
-        let open = |path| sys::open(path).map_err(|error| ImagesError(error.0));
-        let mut maps = open(c"/proc/self/maps")?;
-        let mut is_empty = true;
-        let mut reader = Refresh { table: self, memory: ProcessMemory::new(), candidate: None };
+        let open = |path: &CStr| sys::open(path).map_err(|error| ImagesError(error.0));
+        let path = process.path(b"/maps");
+        let mut maps = open(path.terminated())?;
+        let mut is_empty = process == ProcessId::Own;
+        let mut reader = Refresh { table: self, memory: ProcessMemory::of(process), candidate: None };
         let mut buffer = [0u8; 5120];
         let mut filled = 0usize;
         // Skipping what is left of a line that is longer than the buffer.

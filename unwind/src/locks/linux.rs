@@ -2,6 +2,7 @@
 
 use super::{FutexWait, LockWait, lock_of_futex};
 use crate::memory::{Memory, ProcessMemory};
+use crate::process::ProcessId;
 use crate::snapshot::ThreadCapture;
 use crate::threads::{self, SystemCall};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +17,21 @@ pub(crate) fn learn(
     thread: &ThreadCapture,
     _threads: &[ThreadCapture],
 ) -> Option<LockWait> {
+    learn_in(ProcessId::Own, memory, thread)
+}
+
+/// The same of a thread of that process, whose memory `memory` is. A C library of another version than ours may lay out its
+/// thread control blocks differently, which only a `FILE`'s lock needs: an id that is none of a thread is not believed.
+pub(crate) fn learn_in(
+    process: ProcessId,
+    memory: &mut ProcessMemory,
+    thread: &ThreadCapture,
+) -> Option<LockWait> {
+    let is_thread = |thread| threads::is_alive_in(process, thread);
     let wait = futex_wait(thread.facts.system_call?)?;
-    let mut lock = || lock_of_futex(memory, wait, &threads::is_alive, tid_offset());
+    let mut lock = || lock_of_futex(memory, wait, &is_thread, tid_offset());
     let first = lock()?;
-    let waits_still = threads::system_call(thread.thread).and_then(futex_wait) == Some(wait);
+    let waits_still = threads::system_call(process, thread.thread).and_then(futex_wait) == Some(wait);
     (waits_still && lock() == Some(first)).then_some(first)
 }
 

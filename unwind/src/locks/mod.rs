@@ -18,7 +18,7 @@ pub use futex::{FutexWait, lock_of_futex};
 pub use ulock::{UserWait, lock_of_wait};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) use linux::{agrees, learn, learn_layout};
+pub(crate) use linux::{agrees, learn, learn_in, learn_layout};
 #[cfg(target_vendor = "apple")]
 pub(crate) use mach::{agrees, learn};
 

@@ -1,6 +1,7 @@
-//! This process's memory, through the kernel.
+//! A process's memory, through the kernel.
 
 use super::Memory;
+use crate::process::ProcessId;
 use crate::sys::{self, Errno};
 
 const PAGE: u64 = 4096;
@@ -13,8 +14,11 @@ const PAGE: u64 = 4096;
 ///
 /// The calling thread is asked for at each read, so that a value which outlives a fork reads the child; and not the
 /// process, whose main thread may have ended: then it has no memory.
+///
+/// Another process's memory ([`of`](Self::of)) is read by `process_vm_readv` or not at all.
 #[derive(Debug)]
 pub struct ProcessMemory {
+    process: ProcessId,
     way: Way,
 }
 
@@ -35,12 +39,17 @@ enum Way {
 impl ProcessMemory {
     /// Opens nothing and asks nothing: the first read finds the way.
     pub const fn new() -> Self {
-        Self { way: Way::Direct }
+        Self::of(ProcessId::Own)
+    }
+
+    /// The memory of that process.
+    pub const fn of(process: ProcessId) -> Self {
+        Self { process, way: Way::Direct }
     }
 
     #[cfg(test)]
     pub(crate) const fn through_pipe() -> Self {
-        Self { way: Way::Pipe(libc::EPERM) }
+        Self { process: ProcessId::Own, way: Way::Pipe(libc::EPERM) }
     }
 
     /// Why no memory can be read at all, if that is so.
@@ -67,6 +76,9 @@ impl Memory for ProcessMemory {
     /// # Signal safety
     /// Safe: `gettid` and `process_vm_readv`, or `pipe2`, `write`, `read` and `close`.
     fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
+        if let Some(number) = self.process.number() {
+            return sys::process_vm_readv(number, address, out).unwrap_or(0);
+        }
         if self.way == Way::Direct {
             match sys::process_vm_readv(sys::gettid(), address, out) {
                 Ok(copied) => return copied,

@@ -225,13 +225,15 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             if first {
                 // Before the others use its time up.
                 let this = threads.get_mut(..1).unwrap_or(&mut []);
-                taker.take_rest(this, &mut frames, (first, depth), patience, &|| patience.stop_within_ns);
+                taker.take_rest(this, &mut frames, (Some(still), depth), patience, &|| {
+                    patience.stop_within_ns
+                });
             }
         }
         taker.take_rest(
             threads,
             &mut frames,
-            (false, options.other_depth),
+            (None, options.other_depth),
             options.other_patience,
             &time_left,
         );

@@ -6,6 +6,8 @@ mod capture;
 mod crash;
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 mod frames;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod outside;
 mod storage;
 mod take;
 mod thread;

@@ -1,8 +1,10 @@
 //! Raw Linux system calls. Numbers and constants come from the `libc` crate; none of its functions is called.
 
+mod path;
 mod process;
 mod reserve;
 
+pub(crate) use path::Path;
 pub(crate) use process::*;
 pub(crate) use reserve::{kept_list, reserve};
 

@@ -1,6 +1,7 @@
-//! Threads by `/proc/self/task`, with raw system calls only.
+//! Threads by `/proc/self/task`, or another process's, with raw system calls only.
 
 use super::{RunState, SystemCall, ThreadFacts, ThreadId, ThreadName};
+use crate::process::ProcessId;
 use crate::sys::{self, Errno};
 use core::ffi::CStr;
 use core::marker::PhantomData;
@@ -11,7 +12,7 @@ pub struct ThreadsError(i32);
 
 impl core::fmt::Display for ThreadsError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "/proc/self/task cannot be read (error {}); is /proc mounted?", self.0)
+        write!(f, "the list of threads in /proc cannot be read (error {}); is /proc mounted?", self.0)
     }
 }
 
@@ -95,14 +96,32 @@ pub(crate) fn is_main(thread: ThreadId) -> bool {
 /// # Signal safety
 /// Safe: `openat`, `getdents64`, `close`; about 2 KiB of stack.
 pub fn list(out: &mut [ThreadId]) -> Result<usize, ThreadsError> {
+    list_opened(&open_list().map_err(|error| ThreadsError(error.0))?, out)
+}
+
+/// Lists the threads of another process like [`list`].
+///
+/// # Errors
+/// `/proc/<pid>/task` cannot be opened or read.
+///
+/// # Signal safety
+/// Safe: `openat`, `getdents64`, `close`; about 2 KiB of stack.
+pub fn list_of(process: ProcessId, out: &mut [ThreadId]) -> Result<usize, ThreadsError> {
+    if process == ProcessId::Own {
+        return list(out);
+    }
+    let directory = sys::open(process.path(b"/task").terminated());
+    list_opened(&directory.map_err(|error| ThreadsError(error.0))?, out)
+}
+
+fn list_opened(directory: &sys::Fd, out: &mut [ThreadId]) -> Result<usize, ThreadsError> {
     // The kernel passes over threads when others end while it lists them: again, until that finds none that is new.
     const PASSES: u32 = 4;
-    let directory = open_list().map_err(|error| ThreadsError(error.0))?;
     let (mut listed, mut most) = (0usize, 0usize);
     for _ in 0..PASSES {
         let (before, mut count, mut hint) = (listed, 0usize, 0usize);
         directory.rewind().map_err(|error| ThreadsError(error.0))?;
-        let pass = each(&directory, |thread| {
+        let pass = each(directory, |thread| {
             count = count.saturating_add(1);
             let known = out.get(..listed).unwrap_or(&[]);
             let place = match known.get(hint) {
@@ -170,9 +189,17 @@ fn first_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
 /// # Signal safety
 /// Safe: `openat`, `read`, `close` twice, `clock_gettime`; about 1 KiB of stack.
 pub fn facts(thread: ThreadId) -> ThreadFacts {
-    let mut facts = ThreadFacts { cpu_ns: cpu_time(thread), ..ThreadFacts::UNKNOWN };
+    facts_of(ProcessId::Own, thread)
+}
+
+/// What the kernel says of a thread of that process.
+///
+/// # Signal safety
+/// Safe, like [`facts`].
+pub fn facts_of(process: ProcessId, thread: ThreadId) -> ThreadFacts {
+    let mut facts = ThreadFacts { cpu_ns: cpu_time_of(process, thread), ..ThreadFacts::UNKNOWN };
     let mut buffer = [0u8; 512];
-    if let Ok(stat) = read(thread, b"stat", &mut buffer) {
+    if let Ok(stat) = read(process, thread, b"stat", &mut buffer) {
         facts.name = name_in_stat(stat).map_or(ThreadName::EMPTY, ThreadName::new);
         // proc(5): state is field 3, utime 14, stime 15; counted here from the state.
         let field = |index| sys::field_after_last_paren(stat, index);
@@ -181,7 +208,7 @@ pub fn facts(thread: ThreadId) -> ThreadFacts {
         facts.user_ticks = field(11).and_then(sys::decimal).unwrap_or(0);
         facts.system_ticks = field(12).and_then(sys::decimal).unwrap_or(0);
     }
-    facts.system_call = system_call(thread);
+    facts.system_call = system_call(process, thread);
     facts
 }
 
@@ -189,9 +216,9 @@ pub fn facts(thread: ThreadId) -> ThreadFacts {
 ///
 /// # Signal safety
 /// Safe: `openat`, `read`, `close`.
-pub(crate) fn system_call(thread: ThreadId) -> Option<SystemCall> {
+pub(crate) fn system_call(process: ProcessId, thread: ThreadId) -> Option<SystemCall> {
     let mut buffer = [0u8; 256];
-    parse_system_call(read(thread, b"syscall", &mut buffer).ok()?)
+    parse_system_call(read(process, thread, b"syscall", &mut buffer).ok()?)
 }
 
 /// The name stands between the first `(` and the last `)`.
@@ -211,6 +238,16 @@ pub fn cpu_time(thread: ThreadId) -> u64 {
     sys::clock(!thread.0 << 3 | PER_THREAD_SCHED)
 }
 
+/// The same of a thread of that process: of another one, whose threads have no clocks for us, the first number of `schedstat`.
+fn cpu_time_of(process: ProcessId, thread: ThreadId) -> u64 {
+    if process == ProcessId::Own {
+        return cpu_time(thread);
+    }
+    let mut buffer = [0u8; 96];
+    let times = read(process, thread, b"schedstat", &mut buffer).unwrap_or(&[]);
+    times.split(|byte| *byte == b' ').next().and_then(sys::decimal).unwrap_or(0)
+}
+
 /// `number 0x… (six arguments) sp pc`, or `running`, or `-1 sp pc` for a wait outside system calls.
 fn parse_system_call(text: &[u8]) -> Option<SystemCall> {
     let mut fields = text.split(u8::is_ascii_whitespace);
@@ -227,66 +264,49 @@ fn parse_system_call(text: &[u8]) -> Option<SystemCall> {
 /// # Signal safety
 /// Safe: `tgkill` without a signal.
 pub(crate) fn is_alive(thread: ThreadId) -> bool {
-    thread.0 > 0 && sys::tgkill(sys::getpid(), thread.0, 0) != Err(Errno(libc::ESRCH))
+    is_alive_in(ProcessId::Own, thread)
+}
+
+/// Whether an id is one of that process's threads.
+pub(crate) fn is_alive_in(process: ProcessId, thread: ThreadId) -> bool {
+    let number = process.number().unwrap_or_else(sys::getpid);
+    thread.0 > 0 && sys::tgkill(number, thread.0, 0) != Err(Errno(libc::ESRCH))
+}
+
+/// Who traces a thread of that process; zero: nobody. None if that cannot be read.
+pub(crate) fn tracer_of(process: ProcessId, thread: ThreadId) -> Option<u64> {
+    let mut buffer = [0u8; 2048];
+    let status = read(process, thread, b"status", &mut buffer).ok()?;
+    let tracer = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"TracerPid:"))?;
+    sys::decimal(tracer.trim_ascii())
 }
 
 /// Whether a thread has `signal` blocked; none if that cannot be read.
 pub(crate) fn blocks_signal(thread: ThreadId, signal: i32) -> Option<bool> {
     let mut buffer = [0u8; 2048];
-    let status = read(thread, b"status", &mut buffer).ok()?;
+    let status = read(ProcessId::Own, thread, b"status", &mut buffer).ok()?;
     let blocked = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"SigBlk:"))?;
     let set = sys::hexadecimal(blocked.trim_ascii())?;
     Some(set & sys::signal_set(signal) != 0)
 }
 
-/// Reads `/proc/self/task/<thread>/<file>`.
-fn read<'a>(thread: ThreadId, file: &[u8], buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
-    open(thread, file)?.read_to_end(buffer)
+/// Reads `<file>` of a thread's folder.
+fn read<'a>(
+    process: ProcessId,
+    thread: ThreadId,
+    file: &[u8],
+    buffer: &'a mut [u8],
+) -> Result<&'a [u8], Errno> {
+    open(process, thread, file)?.read_to_end(buffer)
 }
 
-/// Opens `/proc/self/task/<thread>/<file>`.
-pub(crate) fn open(thread: ThreadId, file: &[u8]) -> Result<sys::Fd, Errno> {
-    let mut path = Path { bytes: [0; 48], length: 0 };
-    path.push(b"/proc/self/task/");
+/// Opens `/proc/<process>/task/<thread>/<file>`.
+pub(crate) fn open(process: ProcessId, thread: ThreadId, file: &[u8]) -> Result<sys::Fd, Errno> {
+    let mut path = process.path(b"/task/");
     path.push_decimal(thread.0.max(0) as u32);
     path.push(b"/");
     path.push(file);
     sys::open(path.terminated())
-}
-
-/// A short path, always terminated: the last byte is never written.
-struct Path {
-    bytes: [u8; 48],
-    length: usize,
-}
-
-impl Path {
-    fn push(&mut self, part: &[u8]) {
-        let Some((_terminator, room)) = self.bytes.split_last_mut() else { return };
-        if let Some(room) = room.get_mut(self.length..).and_then(|room| room.get_mut(..part.len())) {
-            room.copy_from_slice(part);
-            self.length = self.length.saturating_add(part.len());
-        }
-    }
-
-    fn push_decimal(&mut self, number: u32) {
-        let mut digits = [0u8; 10];
-        let mut rest = number;
-        let mut used = 0usize;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            used = used.saturating_add(1);
-            if rest == 0 {
-                break;
-            }
-        }
-        self.push(digits.get(digits.len().saturating_sub(used)..).unwrap_or(&[]));
-    }
-
-    fn terminated(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
-    }
 }
 
 #[cfg(test)]
@@ -296,20 +316,6 @@ mod tests {
     use std::io::Write;
     use std::sync::mpsc;
     use std::vec::Vec;
-
-    #[test]
-    fn paths_are_built_for_every_id() {
-        for number in [0, 1, 9, 10, 4_194_304, i32::MAX as u32, u32::MAX] {
-            let mut path = Path { bytes: [0; 48], length: 0 };
-            path.push(b"/proc/self/task/");
-            path.push_decimal(number);
-            path.push(b"/syscall");
-            assert_eq!(path.terminated().to_str().unwrap(), std::format!("/proc/self/task/{number}/syscall"));
-        }
-        let mut path = Path { bytes: [0; 48], length: 0 };
-        path.push(&[b'a'; 48]);
-        assert_eq!(path.terminated(), c"", "what does not fit is left out whole");
-    }
 
     #[test]
     fn a_started_thread_is_listed_with_its_name_and_its_wait() {

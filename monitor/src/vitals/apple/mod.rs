@@ -12,6 +12,7 @@ use tried as descriptors;
 
 use super::{AvailableMemory, MemoryOf, MemoryPressure, OpenFiles, PressureLevel, ProcessMemory, open_files};
 use crate::facts::task_memory;
+use crate::subject::Subject;
 use freezeframe_report::process::system_number;
 use mach2::mach_init::mach_host_self;
 use mach2::traps::mach_task_self;
@@ -23,7 +24,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn open() -> Self {
+    pub(crate) fn open(_: Subject) -> Self {
         // SAFETY: no arguments.
         Self { host: unsafe { mach_host_self() } }
     }
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_system_tells_of_this_process_and_this_machine() {
-        let sources = Sources::open();
+        let sources = Sources::open(Subject::Own);
         let memory = sources.process_memory().unwrap();
         assert!(memory.footprint_bytes > 100 << 10 && memory.resident_bytes > 100 << 10, "{memory:?}");
         let available = sources.available_memory().unwrap();

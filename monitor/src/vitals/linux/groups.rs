@@ -15,9 +15,9 @@ pub(super) struct Group {
 /// More groups in each other than that are not looked at, the outermost.
 const DEPTH: usize = 8;
 
-/// The groups of this process, the innermost first.
-pub(super) fn of_this_process() -> Vec<Group> {
-    let (mounts, own) = (read_to_string("/proc/self/mounts"), read_to_string("/proc/self/cgroup"));
+/// The groups of the process with that folder in `/proc`, the innermost first.
+pub(super) fn of_process(folder: &Path) -> Vec<Group> {
+    let (mounts, own) = (read_to_string("/proc/self/mounts"), read_to_string(folder.join("cgroup")));
     match (mounts, own) {
         (Ok(mounts), Ok(own)) => {
             folders(&mounts, &own).iter().filter_map(|folder| Group::open(folder)).collect()

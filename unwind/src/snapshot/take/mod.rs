@@ -14,7 +14,7 @@ pub(super) use hall::Hall;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use linux::stopped;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) use linux::{Hall, Taker};
+pub(super) use linux::{Hall, Look, Taker};
 #[cfg(target_vendor = "apple")]
 pub(super) use mach::Taker;
 #[cfg(target_vendor = "apple")]

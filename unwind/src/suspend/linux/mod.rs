@@ -32,5 +32,5 @@ pub use handshake::{Session, Suspended, Suspender};
 pub(crate) use peek::Peek;
 pub(crate) use policy::{System, learn_refusal, order};
 pub use ptrace::Registration;
-pub(crate) use ptrace::{Helped, HelperError, Request, Room, Seat, SeatState, hold_together};
+pub(crate) use ptrace::{Helped, HelperError, Request, Room, Seat, SeatState, Traced, hold_together};
 pub(crate) use stack_room::has_room_for_signal;

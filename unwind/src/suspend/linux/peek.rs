@@ -15,6 +15,7 @@
 
 use super::handshake;
 use crate::memory::Memory;
+use crate::process::ProcessId;
 use crate::rule::KnownRegisters;
 use crate::suspend::SuspendError;
 use crate::sys::{self, Fd};
@@ -36,8 +37,8 @@ pub(crate) struct Peek {
     known: KnownRegisters,
 }
 
-fn why_untold(thread: ThreadId) -> SuspendError {
-    if threads::is_alive(thread) { SuspendError::Untold } else { SuspendError::Gone }
+fn why_untold(process: ProcessId, thread: ThreadId) -> SuspendError {
+    if threads::is_alive_in(process, thread) { SuspendError::Untold } else { SuspendError::Gone }
 }
 
 /// What the kernel tells of a thread, as it prints it.
@@ -60,7 +61,7 @@ impl Told {
 }
 
 impl Peek {
-    /// Looks at a thread. If it waits in a system call, the code there must be one, as `code` has it.
+    /// Looks at a thread of a process. If it waits in a system call, the code there must be one, as `code` has it.
     ///
     /// # Errors
     /// The thread runs or has ended, or nothing is told of it: its files may not be read, the kernel does not count how
@@ -68,8 +69,12 @@ impl Peek {
     ///
     /// # Signal safety
     /// Safe: `openat`, `pread64` and a read of memory; about 1 KiB of stack.
-    pub(crate) fn begin<M: Memory>(thread: ThreadId, code: &mut M) -> Result<Self, SuspendError> {
-        let open = |file| threads::open(thread, file).map_err(|_| why_untold(thread));
+    pub(crate) fn begin<M: Memory>(
+        process: ProcessId,
+        thread: ThreadId,
+        code: &mut M,
+    ) -> Result<Self, SuspendError> {
+        let open = |file| threads::open(process, thread, file).map_err(|_| why_untold(process, thread));
         let (times, call) = (open(b"schedstat")?, open(b"syscall")?);
         let mut found =
             Told { call: [0; CALL_BYTES], call_bytes: 0, times: [0; TIMES_BYTES], times_bytes: 0 };
@@ -78,7 +83,7 @@ impl Peek {
         found.call_bytes = call.read_from_start(&mut found.call).map_err(|_| SuspendError::Untold)?;
         let place = Place::parse(found.call())?;
         // It stands in our own handler, and is just about to leave it.
-        if place.futex.is_some_and(|word| word == handshake::word_address()) {
+        if process == ProcessId::Own && place.futex.is_some_and(|word| word == handshake::word_address()) {
             return Err(SuspendError::Running);
         }
         let instruction = if place.arguments.is_some() { call_before(code, place.pc) } else { None };

@@ -3,6 +3,7 @@
 use super::{Peek, signal};
 use crate::images::Range;
 use crate::memory::{Memory, ProcessMemory};
+use crate::process::ProcessId;
 use crate::threads::ThreadId;
 
 /// Whether a signal for a thread that waits fits on its stack: the kernel would end the process otherwise.
@@ -15,7 +16,7 @@ use crate::threads::ThreadId;
 /// Safe.
 pub(crate) fn has_room_for_signal(thread: ThreadId, main_stack: Range, scratch: &mut [u8]) -> bool {
     let mut memory = ProcessMemory::new();
-    let Ok(peek) = Peek::begin(thread, &mut memory) else { return true };
+    let Ok(peek) = Peek::begin(ProcessId::Own, thread, &mut memory) else { return true };
     let sp = peek.registers().0.sp();
     let bytes = signal::stack_bytes();
     main_stack.contains(sp)

@@ -108,6 +108,23 @@ pub(crate) fn wait_for(pid: i32, options: i32) -> Result<Option<i32>, Errno> {
     waited.map(|waited| (waited != 0).then_some(status))
 }
 
+/// The status of a task of that id that the calling one traces, if it has stopped; that of one that has ended stays for others
+/// to take.
+pub(crate) fn stopped_status(tid: i32) -> Result<Option<i32>, Errno> {
+    let mut told = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = (libc::WSTOPPED | libc::WNOHANG | libc::__WALL) as usize;
+    // SAFETY: the kernel writes one `siginfo_t`, of which zeros are a valid one.
+    let told = unsafe {
+        let out = told.as_mut_ptr() as usize;
+        syscall(libc::SYS_waitid, [libc::P_PID as usize, tid as usize, out, options, 0, 0])?;
+        told.assume_init()
+    };
+    // SAFETY: both are numbers, zero if there is nothing to tell.
+    let (pid, status) = unsafe { (told.si_pid(), told.si_status()) };
+    // As `wait4` has it.
+    Ok((pid != 0).then_some(status << 8 | 0x7f))
+}
+
 /// Requests of `ptrace` that take numbers only, by the kernel's numbers: for Android `libc` does not name all of them.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
@@ -131,6 +148,15 @@ pub(crate) fn register_set(tid: i32, kind: i32, out: &mut [u8]) -> Result<usize,
     // SAFETY: the kernel writes at most `out.len()` bytes to `out`, and their number to `part`.
     unsafe { syscall(libc::SYS_ptrace, [request, tid as usize, kind as usize, part_address, 0, 0]) }?;
     Ok(part.iov_len)
+}
+
+/// Sets the register set of that kind of a stopped thread that the calling task traces.
+pub(crate) fn set_register_set(tid: i32, kind: i32, registers: &[u8]) -> Result<(), Errno> {
+    let part = libc::iovec { iov_base: registers.as_ptr().cast_mut().cast(), iov_len: registers.len() };
+    // `PTRACE_SETREGSET`.
+    let (request, part_address) = (0x4205, &raw const part as usize);
+    // SAFETY: the kernel reads at most `registers.len()` bytes of `registers`.
+    unsafe { syscall(libc::SYS_ptrace, [request, tid as usize, kind as usize, part_address, 0, 0]) }.map(drop)
 }
 
 /// Takes a pending signal of `set` away, which must be blocked, or waits for one until the monotonic clock reaches

@@ -1,6 +1,7 @@
 //! Looking at a thread that waits.
 
 use crate::memory::ProcessMemory;
+use crate::process::ProcessId;
 use crate::rule::KnownRegisters;
 use crate::snapshot::Held;
 use crate::snapshot::walks::{Hold, Holder};
@@ -10,15 +11,16 @@ use crate::threads::ThreadId;
 use freezeframe_arch::Registers;
 
 /// A look at a thread.
-pub(super) struct Look {
-    pub(super) thread: ThreadId,
+pub(in crate::snapshot) struct Look {
+    pub(in crate::snapshot) process: ProcessId,
+    pub(in crate::snapshot) thread: ThreadId,
 }
 
 impl Holder for Look {
     type Hold<'a> = Peek;
 
     fn hold(&mut self) -> Result<Peek, SuspendError> {
-        Peek::begin(self.thread, &mut ProcessMemory::new())
+        Peek::begin(self.process, self.thread, &mut ProcessMemory::of(self.process))
     }
 }
 

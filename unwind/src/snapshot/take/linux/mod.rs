@@ -5,6 +5,7 @@ mod rest;
 mod seats;
 
 use super::stop::Stop;
+use crate::process::ProcessId;
 use crate::snapshot::capture::Options;
 use crate::snapshot::frames::Share;
 use crate::snapshot::storage::STACK_WINDOW;
@@ -17,7 +18,7 @@ use crate::suspend::{Patience, Purpose, Session, SuspendError, Way, exempt};
 use crate::threads::{self, RunState, ThreadId};
 use crate::walk::StopReason;
 use freezeframe_arch::Registers;
-use look::Look;
+pub(in crate::snapshot) use look::Look;
 use seats::{held_together, learn, walk_seat, why_nobody, why_not};
 
 /// How much of a stack is copied while all are held, in bytes.
@@ -273,7 +274,7 @@ impl<'a> Taker<'a> {
         share: &mut Share<'_>,
         still: &dyn Fn() -> bool,
     ) -> Result<Reach, SuspendError> {
-        self.walks.take(thread, share, still, Look { thread: thread.thread })
+        self.walks.take(thread, share, still, Look { process: ProcessId::Own, thread: thread.thread })
     }
 
     fn signal(

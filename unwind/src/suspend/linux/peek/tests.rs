@@ -5,6 +5,7 @@ use super::super::ptrace::tests::quiet;
 use super::*;
 use crate::images::ImageTable;
 use crate::memory::ProcessMemory;
+use crate::process::ProcessId;
 use crate::rule::StackBounds;
 use crate::walk::{Frame, StopReason, Walk, WalkContext, Walker};
 use freezeframe_arch::PacMask;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where `/proc` tells of an emulator's registers there is nothing to see.
 fn emulated() -> bool {
-    let file = threads::open(threads::current(), b"syscall").unwrap();
+    let file = threads::open(ProcessId::Own, threads::current(), b"syscall").unwrap();
     let mut text = [0; CALL_BYTES];
     let read = file.read_from_start(&mut text).unwrap();
     let number = sys::decimal(&text[..read]);
@@ -40,7 +41,7 @@ fn waits_here(ready: &mpsc::Sender<ThreadId>, end: &mpsc::Receiver<()>) {
 fn begin(thread: ThreadId) -> Peek {
     let begun = Instant::now();
     loop {
-        match Peek::begin(thread, &mut ProcessMemory::new()) {
+        match Peek::begin(ProcessId::Own, thread, &mut ProcessMemory::new()) {
             Ok(peek) => return peek,
             Err(error) => assert!(begun.elapsed() < PATIENCE, "{error:?}"),
         }
@@ -131,13 +132,13 @@ fn a_thread_that_runs_or_is_not_there_cannot_be_peeked_at() {
     if !emulated() {
         let runs = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(1));
-            matches!(Peek::begin(id, &mut ProcessMemory::new()), Err(SuspendError::Running))
+            matches!(Peek::begin(ProcessId::Own, id, &mut ProcessMemory::new()), Err(SuspendError::Running))
         });
         assert!(runs);
     }
     stop.store(true, Ordering::Relaxed);
     thread.join().unwrap();
-    let none = Peek::begin(ThreadId(i32::MAX), &mut ProcessMemory::new());
+    let none = Peek::begin(ProcessId::Own, ThreadId(i32::MAX), &mut ProcessMemory::new());
     assert_eq!(none.err(), Some(SuspendError::Gone));
 }
 

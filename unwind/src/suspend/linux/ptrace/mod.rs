@@ -18,11 +18,13 @@
 
 mod helper;
 mod job;
+mod outside;
 mod stop;
 #[cfg(test)]
 pub(super) mod tests;
 
 pub(crate) use job::{Room, Seat, SeatState, Step};
+pub(crate) use outside::Traced;
 
 use crate::images::Range;
 use crate::memory::{Memory, ProcessMemory};

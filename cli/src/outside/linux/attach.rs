@@ -1,0 +1,50 @@
+//! `freezeframe attach`.
+
+use super::report::File;
+use super::run::{builder, finish};
+use super::signals::Signals;
+use super::subject;
+use crate::arguments::AttachArguments;
+use crate::output::{Failure, Outcome, complain};
+use freezeframe_unwind::process::ProcessId;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::process::ExitCode;
+
+pub(crate) fn attach(arguments: &AttachArguments) -> Outcome {
+    let process = ProcessId::Other(arguments.pid);
+    subject::check(arguments.pid)?;
+    let pid =
+        Pid::from_raw(arguments.pid).ok_or_else(|| Failure::Message("no process has that id".into()))?;
+    let ends = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| {
+        Failure::Message(format!("process {} cannot be waited for: {error}", arguments.pid))
+    })?;
+    let file = File::make(arguments.watch.report.as_ref())?;
+    let signals = Signals::new().map_err(Failure::new)?;
+    let monitor = builder(&arguments.watch, &file).watch_process(process).map_err(|error| {
+        file.finish(0, true);
+        Failure::Message(format!(
+            "process {} cannot be watched: {}",
+            arguments.pid,
+            subject::why_not(process, &error)
+        ))
+    })?;
+    if !arguments.watch.quiet {
+        complain(&format!("watching {} [{}]; Ctrl-C ends that", subject::name(arguments.pid), arguments.pid));
+    }
+    loop {
+        let mut both = [PollFd::new(&ends, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        match poll(&mut both, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Failure::new(error)),
+        }
+        if !both[0].revents().is_empty() {
+            break;
+        }
+        if signals.next().is_some() {
+            break;
+        }
+    }
+    file.finish(finish(monitor), arguments.watch.quiet);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,78 @@
+//! Starting a program with everything as this command was given it: Rust's runtime ignores a signal, and opens descriptors that
+//! were closed, before `main`.
+
+use std::ffi::OsString;
+use std::io::Result;
+use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Which of the descriptors 0 to 2 were closed, and whether `SIGPIPE` was ignored.
+static GIVEN: AtomicU8 = AtomicU8::new(0);
+const PIPE_IGNORED: u8 = 1 << 3;
+
+/// Runs before Rust's runtime.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = look_at_start;
+
+extern "C" fn look_at_start() {
+    let mut given = 0;
+    for number in 0..3 {
+        // SAFETY: numbers only.
+        if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+            given |= 1 << number;
+        }
+    }
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: the current action is written to `action`, of which zeros are a valid one.
+    let action = unsafe {
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    if action.sa_sigaction == libc::SIG_IGN {
+        given |= PIPE_IGNORED;
+    }
+    GIVEN.store(given, Ordering::Relaxed);
+}
+
+/// The signals that the calling thread blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Mask(libc::sigset_t);
+
+impl Mask {
+    pub(super) fn current() -> Self {
+        let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: the current mask is written to `mask`, of which zeros are a valid one.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+            Self(mask.assume_init())
+        }
+    }
+}
+
+/// Starts a program, which blocks what `mask` says.
+pub(super) fn start(words: &[OsString], mask: Mask, change: impl FnOnce(&mut Command)) -> Result<Child> {
+    let (program, arguments) = words.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    change(&mut command);
+    let given = GIVEN.load(Ordering::Relaxed);
+    let as_given = move || {
+        for number in (0..3).filter(|number| given & 1 << number != 0) {
+            // SAFETY: nobody uses what the runtime has opened in its place.
+            unsafe { libc::close(number) };
+        }
+        if given & PIPE_IGNORED != 0 {
+            // SAFETY: nothing runs when it comes.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        }
+        // SAFETY: a mask that was in force.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask.0, std::ptr::null_mut()) };
+        Ok(())
+    };
+    // SAFETY: system calls only, after the runtime's own changes and right before the program begins.
+    unsafe { command.pre_exec(as_given) };
+    command.spawn()
+}

@@ -1,0 +1,175 @@
+//! The strategy: progress by looking.
+
+use super::home::Home;
+use super::idle::{self, Way};
+use super::look::{Look, Place, Seen, Standing};
+use super::stack::Stack;
+use crate::cause::tables;
+use crate::detect::Reading;
+use crate::subject::{self, Subject};
+use crate::watch::source::{Source, Watched};
+use freezeframe_arch::Architecture;
+use freezeframe_report::encode::Strategy;
+use freezeframe_report::layout::Outcome;
+use freezeframe_unwind::threads::{SystemCall, ThreadId};
+
+/// How often a wait for events, or another one, is come back to before it is the way in which the program idles.
+const EVENTS_VISITS: u32 = 2;
+const VISITS: u32 = 3;
+
+/// Looks at the main thread of another process.
+pub(crate) struct PeekSource {
+    subject: Subject,
+    thread: ThreadId,
+    look: Look,
+    stack: Stack,
+    home: Home,
+    program: Option<(u64, u64)>,
+    /// The last look, and how often the thread had made progress then.
+    seen: Option<Seen>,
+    epoch: u64,
+    since_ns: u64,
+    /// Whether the wait of this epoch is none of idling, once that is known.
+    is_busy: Option<bool>,
+}
+
+impl PeekSource {
+    pub(crate) fn new(subject: Subject) -> std::io::Result<Self> {
+        let look = Look::open(subject)?;
+        let program = look.program();
+        Ok(Self {
+            subject,
+            thread: ThreadId(subject::pid(subject) as i32),
+            look,
+            stack: Stack::new()?,
+            home: Home::default(),
+            program,
+            seen: None,
+            epoch: 0,
+            since_ns: 0,
+            is_busy: None,
+        })
+    }
+
+    /// Notes a look, and returns whether the thread has made progress since the one before.
+    fn note(&mut self, seen: Seen, now_ns: u64) -> bool {
+        let key = |seen: &Seen| (seen.sleeps, seen.standing.is_wait());
+        let fresh = self.seen.as_ref().map(key) != Some(key(&seen));
+        if fresh {
+            self.epoch += 1;
+            (self.since_ns, self.is_busy) = (now_ns, None);
+        }
+        self.seen = Some(seen);
+        fresh
+    }
+
+    /// Whether a wait is none of idling. What its functions say is asked when it has lasted for a tick: most do not.
+    fn is_busy_in(&mut self, call: SystemCall, place: Place, fresh: bool) -> bool {
+        if let Some(busy) = self.is_busy {
+            return busy;
+        }
+        let known = tables::system_call(Architecture::NATIVE, call.number);
+        let descriptor = tables::descriptor_of(self.subject, call.arguments[0]);
+        let way = idle::way(known, call.arguments, descriptor);
+        let visits = match (way, known) {
+            (Way::ByFunctions, Some((_, tables::Wait::Events))) => EVENTS_VISITS,
+            _ => VISITS,
+        };
+        let by_functions = match way {
+            Way::ByFunctions if fresh => None,
+            Way::ByFunctions => {
+                idle::by_functions(self.stack.roles(self.subject, self.thread).iter().copied())
+            }
+            _ => None,
+        };
+        let busy = match (way, by_functions) {
+            (Way::Never, _) => true,
+            (_, Some(is_idle)) => {
+                if is_idle {
+                    self.home.visit(place, 1);
+                }
+                !is_idle
+            }
+            _ => {
+                if fresh {
+                    self.home.visit(place, visits);
+                }
+                self.home.is_above(place)
+            }
+        };
+        if way != Way::ByFunctions || !fresh {
+            self.is_busy = Some(busy);
+        }
+        // Until it is known, it is as good as busy: it has not lasted for long.
+        busy || way == Way::ByFunctions && fresh
+    }
+}
+
+impl Source for PeekSource {
+    fn read(&mut self, now_ns: u64) -> Watched {
+        let program = self.look.program();
+        if program.is_some() && program != self.program {
+            (self.program, self.home) = (program, Home::default());
+        }
+        let mut busy = false;
+        match self.look.see() {
+            None => self.seen = None,
+            Some(seen) => {
+                let fresh = self.note(seen, now_ns);
+                busy = match seen.standing {
+                    Standing::Runs => self.home.is_known(),
+                    Standing::Waits(call, place) => self.is_busy_in(call, place, fresh),
+                    Standing::Stopped | Standing::Traced => false,
+                };
+            }
+        }
+        let reading = Reading { epoch: (self.epoch, 0), busy, since_ns: self.since_ns, silence: None };
+        Watched { reading, activity: 0, waited_ns: None, depth: 0, waits: false }
+    }
+
+    fn unchanged(&self, _: &Watched) -> bool {
+        let (Some(now), Some(seen)) = (self.look.see(), &self.seen) else { return false };
+        // Being stopped by us is a sleep too.
+        let own = u64::from(now.standing == Standing::Traced);
+        now.sleeps.saturating_sub(own) <= seen.sleeps
+    }
+
+    fn park(&mut self, _: &Watched) -> bool {
+        false
+    }
+
+    fn subject(&self) -> Subject {
+        self.subject
+    }
+
+    /// If it stands where it stood, what it has slept meanwhile was our doing.
+    fn looked(&mut self) {
+        let Some(seen) = &mut self.seen else { return };
+        let Some(now) = self.look.see() else { return };
+        let stands_still = match (seen.standing, now.standing) {
+            (Standing::Waits(_, then), Standing::Waits(_, now)) => then == now,
+            (then, now) => then == now,
+        };
+        if stands_still {
+            seen.sleeps = now.sleeps;
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        match (self.look.see(), self.look.exit_status()) {
+            (Some(_), _) => Outcome::Unknown,
+            // To end by itself it had to go on.
+            (None, Some(status)) if status & 0x7f == 0 => Outcome::Recovered,
+            // It went on when the process died.
+            (None, _) => Outcome::Ongoing,
+        }
+    }
+
+    fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    fn strategy(&self) -> Strategy {
+        Strategy::Peek
+    }
+}

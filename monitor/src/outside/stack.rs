@@ -1,0 +1,61 @@
+//! Which functions of the table a process's main thread waits in.
+
+use crate::cause::Names;
+use crate::cause::tables::{FRAMES, Role};
+use crate::subject::{self, Subject};
+use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::snapshot::{Options, Snapshot};
+use freezeframe_unwind::suspend::{Way, Ways};
+use freezeframe_unwind::threads::ThreadId;
+use freezeframe_unwind::walk::{Depth, StopReason};
+
+/// The memory for one stack.
+pub(super) struct Stack {
+    images: Box<ImageTable>,
+    snapshot: Box<Snapshot<1, { FRAMES }>>,
+    names: Names,
+    roles: Vec<Role>,
+}
+
+impl Stack {
+    pub(super) fn new() -> std::io::Result<Self> {
+        // Made where there is room for it: it may be made on the stack before it is on the heap.
+        let made = std::thread::Builder::new()
+            .stack_size(16 << 20)
+            .spawn(|| (Box::new(ImageTable::new()), Box::new(Snapshot::new())))?
+            .join();
+        let (images, snapshot) = made.map_err(|_| std::io::Error::other("there is no memory for a stack"))?;
+        Ok(Self { images, snapshot, names: Names::new(), roles: Vec::with_capacity(FRAMES) })
+    }
+
+    /// The roles of the innermost functions, innermost first. The thread is looked at, not stopped.
+    pub(super) fn roles(&mut self, subject: Subject, thread: ThreadId) -> &[Role] {
+        self.roles.clear();
+        // What was loaded since is known at the second try.
+        if !self.take(subject, thread) {
+            let _ = subject::refresh(subject, &mut self.images);
+            self.take(subject, thread);
+        }
+        let mut memory = subject::memory(subject);
+        let view = self.snapshot.view();
+        for frame in view.threads.first().map_or(&[][..], |thread| view.frames(thread)) {
+            let lookup = frame.address.with(view.pac.strip(frame.address.raw())).lookup();
+            self.roles.extend(self.names.find(&self.images, &mut memory, lookup).map(|known| known.role));
+        }
+        &self.roles
+    }
+
+    /// Whether the stack was walked to its end.
+    fn take(&mut self, subject: Subject, thread: ThreadId) -> bool {
+        let first_depth = Depth { innermost: FRAMES, outermost: 0 };
+        let options =
+            Options { first: Some(thread), ways: Ways::only(Way::Peek), first_depth, ..Options::default() };
+        self.snapshot.capture_thread_of(subject, &self.images, thread, &options);
+        let taken = self.snapshot.view().threads.first().copied();
+        taken.is_some_and(|thread| {
+            thread.registers.is_some()
+                && thread.summary.stop == StopReason::EndOfStack
+                && thread.summary.kept > 0
+        })
+    }
+}
