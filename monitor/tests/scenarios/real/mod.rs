@@ -134,6 +134,20 @@ impl Drop for Deaf {
     }
 }
 
+/// Whose frame has such a local is found from its frame pointer only.
+#[repr(align(256))]
+struct Aligned(u8);
+
+/// Whether it took its time.
+#[inline(never)]
+fn polls_for(ms: i32) -> bool {
+    let local = black_box(Aligned(0));
+    // SAFETY: no descriptors.
+    let polled = unsafe { libc::poll(std::ptr::null_mut(), local.0.into(), ms) };
+    black_box(&local);
+    polled == 0
+}
+
 #[inline(never)]
 fn what_comes_next() {
     std::thread::sleep(ms(30));
