@@ -54,13 +54,23 @@ impl PeekSource {
     /// Notes a look, and returns whether the thread has made progress since the one before.
     fn note(&mut self, seen: Seen, now_ns: u64) -> bool {
         let key = |seen: &Seen| (seen.sleeps, seen.standing.is_wait());
-        let fresh = self.seen.as_ref().map(key) != Some(key(&seen));
+        let fresh = self.seen.as_ref().map(key) != Some(key(&seen)) && !self.goes_on(&seen);
         if fresh {
             self.epoch += 1;
             (self.since_ns, self.is_busy) = (now_ns, None);
         }
         self.seen = Some(seen);
         fresh
+    }
+
+    /// Whether the kernel has begun the same wait anew, as it does after a stop.
+    fn goes_on(&self, now: &Seen) -> bool {
+        match (self.seen.map(|seen| seen.standing), now.standing) {
+            (Some(Standing::Waits(_, then)), Standing::Waits(call, now)) => {
+                then == now && i64::from(call.number) == libc::SYS_restart_syscall
+            }
+            _ => false,
+        }
     }
 
     /// Whether a wait is none of idling. What its functions say is asked when it has lasted for a tick: most do not.

@@ -21,7 +21,7 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Outcome {
     })?;
     let file = File::make(arguments.watch.report.as_ref())?;
     let signals = Signals::new().map_err(Failure::new)?;
-    let monitor = builder(&arguments.watch, &file).watch_process(process).map_err(|error| {
+    let monitor = builder(&arguments.watch, &file).watch_process(process, None).map_err(|error| {
         file.finish(0, true);
         Failure::Message(format!(
             "process {} cannot be watched: {}",

@@ -1,13 +1,14 @@
 //! `freezeframe run`.
 
 use super::news::News;
+use super::preload;
 use super::report::File;
 use super::signals::{Signals, end_by};
-use super::start::{Mask, start};
+use super::start::{Environment, Mask, start};
 use super::subject;
 use crate::arguments::{RunArguments, WatchArguments};
 use crate::output::{Failure, Outcome, complain};
-use freezeframe_monitor::{Builder, Monitor};
+use freezeframe_monitor::{Builder, Monitor, SharedBoard};
 use freezeframe_report::file::Size;
 use freezeframe_unwind::process::ProcessId;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -25,7 +26,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     let mask = Mask::current();
     let file = File::make(arguments.watch.report.as_ref())?;
     let signals = Signals::new().map_err(Failure::new)?;
-    let mut child = match start(&arguments.program, mask, |_| {}) {
+    let (board, environment) = told_by_library(arguments);
+    let mut child = match start(&arguments.program, mask, environment) {
         Ok(child) => child,
         Err(error) => {
             file.finish(0, true);
@@ -33,7 +35,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
         }
     };
     let process = ProcessId::Child(child.id() as i32);
-    let monitor = builder(&arguments.watch, &file).watch_process(process);
+    let monitor = builder(&arguments.watch, &file).watch_process(process, board);
     let monitor = monitor.map_err(|error| {
         // A program that has ended at once was no freeze.
         if subject::is_there(process) {
@@ -41,7 +43,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
         }
     });
     let status = wait_for_end(&mut child, &signals)?;
-    let freezes = monitor.map_or(0, |monitor| finish(monitor));
+    let freezes = monitor.map_or(0, finish);
     file.finish(freezes, arguments.watch.quiet);
     let status = status.or_else(|| child.wait().ok());
     let Some(status) = status else {
@@ -52,6 +54,27 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
         return Ok(ExitCode::from(128u8.wrapping_add(signal as u8)));
     }
     Ok(ExitCode::from(status.code().unwrap_or(1) as u8))
+}
+
+/// The memory on which the program tells of GLib's main loop, and the environment that has it do so; none where that cannot be:
+/// then it is only looked at.
+fn told_by_library(arguments: &RunArguments) -> (Option<SharedBoard>, Option<Environment>) {
+    if !arguments.program.first().is_some_and(|program| preload::can_be_loaded_into(program)) {
+        return (None, None);
+    }
+    let library = match preload::find() {
+        Ok(library) => library,
+        Err(reason) => {
+            if !arguments.watch.quiet {
+                complain(&format!("a main loop of GLib's is watched by looking only: {reason}"));
+            }
+            return (None, None);
+        }
+    };
+    let board = SharedBoard::new().ok();
+    let path = board.as_ref().and_then(SharedBoard::path);
+    let environment = path.and_then(|path| Environment::loading(&library, &path));
+    (board, environment)
 }
 
 /// A monitor that is set up as the arguments say.
