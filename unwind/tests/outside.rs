@@ -131,7 +131,11 @@ fn a_process_that_waits_is_looked_at_and_its_stack_is_whole() {
 fn a_process_that_computes_is_stopped_for_a_moment_and_runs_on_untraced() {
     let mut storage = storage();
     let child = Child::new(computes);
-    child.wait_for(RunState::Running);
+    let cpu_ns = || facts_of(child.id(), ThreadId(child.0)).cpu_ns;
+    // It is past the beginning of its life.
+    while cpu_ns() < 20_000_000 {
+        std::thread::yield_now();
+    }
     for _ in 0..50 {
         let thread = capture(&child, &mut storage);
         assert!(matches!(thread.held, Held::Ptrace { .. }), "{:?}", thread.held);
@@ -142,8 +146,8 @@ fn a_process_that_computes_is_stopped_for_a_moment_and_runs_on_untraced() {
         assert_eq!(functions[at..at + 2], wanted);
     }
     assert_eq!((child.field("TracerPid:"), child.field("State:")), ("0".into(), "R (running)".into()));
-    let before = facts_of(child.id(), ThreadId(child.0)).cpu_ns;
-    while facts_of(child.id(), ThreadId(child.0)).cpu_ns < before + 10_000_000 {
+    let before = cpu_ns();
+    while cpu_ns() < before + 10_000_000 {
         std::thread::yield_now();
     }
 }

@@ -105,6 +105,25 @@ fn who_is_first_who_is_left_out_and_whether_it_goes_on_is_the_callers_choice() {
 }
 
 #[test]
+fn whether_it_goes_on_is_asked_in_whichever_way_the_first_is_read() {
+    let (_turn, suspender) = turn();
+    let (parks, spins) = (parked(), spinning());
+    let mut storage = storage();
+    for (way, target) in [(Way::Peek, &parks), (Way::Signal, &spins), (Way::Ptrace, &spins)] {
+        for goes_on in [true, false] {
+            let Storage { images, snapshot } = &mut *storage;
+            let options = Options { ways: Ways::only(way), still: &|| goes_on, ..patient() };
+            snapshot.capture_thread(&suspender, images, target.id, &options);
+            let (thread, _) = find(&storage, target.id);
+            // An emulator tells of no system call, and forbids tracing.
+            let is_read = thread.registers.is_some();
+            assert!(is_read || way != Way::Signal, "{way:?}: {:?}", thread.held);
+            assert_eq!(thread.moved, is_read && !goes_on, "{way:?}");
+        }
+    }
+}
+
+#[test]
 fn a_stack_deeper_than_the_window_is_counted_exactly() {
     let (_turn, suspender) = turn();
     let target = deep(20_000);

@@ -5,6 +5,7 @@
 
 #[cfg(target_os = "linux")]
 mod children;
+mod leaks;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod real;
 mod simulated;
@@ -35,6 +36,8 @@ fn scenarios() -> Vec<Scenario> {
     #[cfg(target_os = "linux")]
     all.extend(children::scenarios());
     all.sort_by_key(|scenario| scenario.trap.parse().unwrap_or(u32::MAX));
+    // It has been going on since the start, and lasts the longest.
+    all.push(leaks::scenario());
     all
 }
 
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     if arguments.iter().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
+    leaks::begin();
     println!("{:<4} {:<62} {:<44} got", "trap", "scenario", "expected");
     let (mut run, mut wrong) = (0, 0);
     for scenario in scenarios() {

@@ -7,8 +7,10 @@ use super::{FileError, system};
 use crate::layout::{FIRST_SLOT, MAGIC, MAJOR, MINOR, PAGE, SECOND_SUPERBLOCK, Superblock, crc};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Its owner's alone: others could take records away, or read what the program was doing.
 pub(super) const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -16,6 +18,7 @@ pub(super) const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Makes the file at `path`, locked. None if there is one already.
 pub(super) fn create(path: &Path, size: Size) -> Result<Option<OwnedFd>, FileError> {
     let bytes = size.file_bytes();
+    remove_leftovers(path);
     let temporary = Temporary::new(path)?;
     let file = &temporary.file;
     super::opened::lock(file, &temporary.path)?;
@@ -72,6 +75,40 @@ pub(super) fn write_all(file: impl AsFd, mut bytes: &[u8], mut at: u64) -> Resul
     Ok(())
 }
 
+/// How old a file is at least whose maker cannot be about to lock it.
+const LEFT_OVER: Duration = Duration::from_secs(60);
+
+/// Removes what makers of this file have left who were killed before it had its name. What cannot be removed stays.
+fn remove_leftovers(path: &Path) {
+    let (Some(folder), Some(prefix)) = (path.parent(), hidden_prefix(path)) else { return };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let unique = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+        let is_ours = unique.is_some_and(|unique| uuid::Uuid::try_parse_ascii(unique).is_ok());
+        let is_old = |about: std::fs::Metadata| {
+            about.is_file() && about.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= LEFT_OVER))
+        };
+        if !is_ours || !entry.metadata().is_ok_and(is_old) {
+            continue;
+        }
+        let leftover = folder.join(name);
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&leftover, flags, Mode::empty());
+        if file.is_ok_and(|file| super::opened::lock(&file, &leftover).is_ok()) {
+            let _ = rustix::fs::unlink(&leftover);
+        }
+    }
+}
+
+/// What the name of a file that has not got its own yet begins with.
+fn hidden_prefix(path: &Path) -> Option<OsString> {
+    let mut prefix = OsString::from(".");
+    prefix.push(path.file_name()?);
+    prefix.push(".");
+    Some(prefix)
+}
+
 /// A file that goes away unless it gets its name.
 struct Temporary {
     file: OwnedFd,
@@ -80,10 +117,8 @@ struct Temporary {
 
 impl Temporary {
     fn new(path: &Path) -> Result<Self, FileError> {
-        let name = path.file_name().ok_or_else(|| FileError::NotAFile(path.to_owned()))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}", uuid::Uuid::new_v4().simple()));
+        let mut hidden = hidden_prefix(path).ok_or_else(|| FileError::NotAFile(path.to_owned()))?;
+        hidden.push(uuid::Uuid::new_v4().simple().to_string());
         let temporary = path.with_file_name(hidden);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = system::create_new(&temporary, flags, MODE).map_err(FileError::system(path, "create"))?;

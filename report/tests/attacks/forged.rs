@@ -1,6 +1,6 @@
 //! Reports whose checksums are right and whose contents are not meant well.
 
-use crate::common::{Captured, Folder, about, capture, owner};
+use crate::common::{Captured, Folder, about, capture, owner, portion};
 use freezeframe_report::encode::{About, Crash, Kind, Process, System, encode};
 use freezeframe_report::file::{ReportFile, Size};
 use freezeframe_report::layout::{SECTION_HEADER, Section, crc};
@@ -200,7 +200,7 @@ fn a_report_of_twice_the_size_takes_no_more_than_in_proportion() {
     };
     // On a loaded machine one measurement says little: in proportion once is in proportion.
     let fair = (0..5).find_map(|_| {
-        let ((once, bytes), (twice, more)) = (took(200), took(400));
+        let ((once, bytes), (twice, more)) = (took(portion(200)), took(portion(400)));
         println!("{bytes} bytes take {once:?}, {more} bytes {twice:?}");
         let (size, time) = (more as f64 / bytes as f64, twice.as_secs_f64() / once.as_secs_f64());
         (time < size * 1.6).then_some((bytes, once, size, time))

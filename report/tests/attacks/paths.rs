@@ -107,3 +107,29 @@ fn a_link_that_is_put_there_in_between_is_never_followed() {
     );
     println!("attacks: 300 races");
 }
+
+#[test]
+fn what_a_killed_maker_of_the_file_has_left_goes_and_nothing_else_does() {
+    let folder = Folder::new();
+    let named = |name: &str| folder.path(name);
+    let id = "0123456789abcdef0123456789abcdef";
+    let (left, young, held) = (format!(".r.{id}"), format!(".r.f{}", &id[1..]), format!(".r.e{}", &id[1..]));
+    let others = [format!(".other.{id}"), ".r.notes".into(), format!("r.{id}"), format!(".r.{id}~")];
+    let old = std::time::SystemTime::now() - Duration::from_secs(120);
+    let make = |name: &String| {
+        let file = std::fs::File::create(named(name)).unwrap();
+        file.set_modified(old).unwrap();
+        file
+    };
+    let _ = make(&left);
+    make(&young).set_modified(std::time::SystemTime::now()).unwrap();
+    let being_made = make(&held);
+    rustix::fs::flock(&being_made, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    others.iter().for_each(|other| drop(make(other)));
+    symlink(named(&others[1]), named(&format!(".r.d{}", &id[1..]))).unwrap();
+    drop(open(&named("r")).unwrap());
+    assert!(!named(&left).exists());
+    for name in [&young, &held].into_iter().chain(&others) {
+        assert!(named(name).exists(), "{name}");
+    }
+}

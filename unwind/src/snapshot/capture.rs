@@ -36,6 +36,9 @@ pub struct Options<'a> {
     pub other_patience: Patience,
     /// How long to wait for all threads together, in nanoseconds; those whose turn comes later are listed without stacks.
     pub all_within_ns: u64,
+    /// Whether the first thread may be stopped in a system call that ends by that (`EINTR`), if its stack cannot be had whole
+    /// otherwise. Those of the others never are. Linux; a purpose of [`Purpose::AllTogether`] stops everybody.
+    pub interrupt: bool,
     /// Asked while the first thread is held: whether what is to be captured is still going on.
     pub still: &'a dyn Fn() -> bool,
 }
@@ -52,6 +55,7 @@ impl Default for Options<'_> {
             first_patience: Patience { stop_within_ns: 100_000_000, ..Patience::DEFAULT },
             other_patience: Patience { stop_within_ns: 10_000_000, ..Patience::DEFAULT },
             all_within_ns: 500_000_000,
+            interrupt: true,
             still: &|| true,
         }
     }
@@ -225,13 +229,15 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             if first {
                 // Before the others use its time up.
                 let this = threads.get_mut(..1).unwrap_or(&mut []);
-                taker.take_rest(this, &mut frames, (first, depth), patience, &|| patience.stop_within_ns);
+                taker.take_rest(this, &mut frames, (Some(still), depth), patience, &|| {
+                    patience.stop_within_ns
+                });
             }
         }
         taker.take_rest(
             threads,
             &mut frames,
-            (false, options.other_depth),
+            (None, options.other_depth),
             options.other_patience,
             &time_left,
         );

@@ -12,10 +12,11 @@ use freezeframe_monitor::{
     StartError,
 };
 use freezeframe_report::file::Size;
-use freezeframe_report::read::{CauseKind, Record, RecordKind, Report, SeverityLevel};
+use freezeframe_report::read::{CauseKind, Frame as ReadFrame, Record, RecordKind, Report, SeverityLevel};
 use freezeframe_report::show::Symbols;
 use freezeframe_unwind::threads::current;
 use std::hint::black_box;
+use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -108,6 +109,48 @@ fn short_part() {
 #[inline(never)]
 fn long_part() {
     std::thread::sleep(ms(700));
+    black_box(());
+}
+
+/// While it lives, the calling thread takes no signals.
+struct Deaf(libc::sigset_t);
+
+impl Deaf {
+    fn new() -> Self {
+        let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        // SAFETY: both have room for a set; the first is filled before it is read.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            assert_eq!(libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr()), 0);
+            Self(before.assume_init())
+        }
+    }
+}
+
+impl Drop for Deaf {
+    fn drop(&mut self) {
+        // SAFETY: a set that the thread had.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// Whose frame has such a local is found from its frame pointer only.
+#[repr(align(256))]
+struct Aligned(u8);
+
+/// Whether it took its time.
+#[inline(never)]
+fn polls_for(ms: i32) -> bool {
+    let local = black_box(Aligned(0));
+    // SAFETY: no descriptors.
+    let polled = unsafe { libc::poll(std::ptr::null_mut(), local.0.into(), ms) };
+    black_box(&local);
+    polled == 0
+}
+
+#[inline(never)]
+fn what_comes_next() {
+    std::thread::sleep(ms(30));
     black_box(());
 }
 

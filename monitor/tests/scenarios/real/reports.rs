@@ -5,6 +5,60 @@ use super::*;
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         scenario(
+            "-",
+            "poll() for 680 ms in a frame that has a frame pointer",
+            "1 record, 0 interrupted",
+            || {
+                let interrupted = AtomicU32::new(0);
+                let (records, _) = watched(
+                    |builder| builder,
+                    |_, beacon| {
+                        turn(beacon, || interrupted.store(u32::from(!polls_for(680)), Ordering::SeqCst));
+                    },
+                );
+                format!("{} record, {} interrupted", records.len(), interrupted.load(Ordering::SeqCst))
+            },
+        ),
+        scenario(
+            "7",
+            "freezes that end when they are noticed, and what comes next",
+            "records, 0 stacks of what came next",
+            || {
+                let set = |builder: Builder| builder.record_repeats(true);
+                let (records, _) = watched(set, |monitor, beacon| {
+                    // A thread that takes no signals is not stopped at once.
+                    let _deaf = Deaf::new();
+                    for freezes in 0..12 {
+                        beacon.transition(Activity::AfterWaiting);
+                        let begun = Instant::now();
+                        // Counted before its stack is taken.
+                        while monitor.statistics().freezes == freezes && begun.elapsed() < ms(5000) {}
+                        beacon.transition(Activity::BeforeTimers);
+                        what_comes_next();
+                        beacon.transition(Activity::BeforeWaiting);
+                        std::thread::sleep(ms(60));
+                    }
+                });
+                let is_next = |frames: &[ReadFrame]| {
+                    let mut symbols = frames.iter().filter_map(|frame| frame.symbol.as_ref());
+                    symbols.any(|symbol| symbol.name.contains("what_comes_next"))
+                };
+                let blames = |record: &Record| {
+                    let sampled = record.samples.iter().flat_map(|samples| &samples.stacks);
+                    let held = record.threads.first().filter(|thread| !thread.moved);
+                    sampled
+                        .map(|stack| &stack.frames)
+                        .chain(held.map(|held| &held.frames))
+                        .any(|frames| is_next(frames))
+                };
+                let wrong = records.iter().filter(|record| blames(record)).count();
+                format!(
+                    "{}, {wrong} stacks of what came next",
+                    if records.is_empty() { "none" } else { "records" }
+                )
+            },
+        ),
+        scenario(
             "8",
             "230 ms in one function, then 700 ms in another",
             "leads with the longer, in order",

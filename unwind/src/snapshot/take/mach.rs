@@ -74,7 +74,7 @@ impl<'a> Taker<'a> {
         &mut self,
         _threads: &mut [ThreadCapture],
         _frames: &mut Frames<'_>,
-        _first_and_depth: (bool, Depth),
+        _still_and_depth: (Option<&dyn Fn() -> bool>, Depth),
         _patience: Patience,
         _time_left_ns: &dyn Fn() -> u64,
     ) {

@@ -17,16 +17,17 @@ const NAP: u64 = 500_000;
 
 impl Taker<'_> {
     /// The helper takes those whom no signal reaches, a few at a time: as many as there is room for at once, since all of
-    /// them stop in the time that one does. `first` is whether it is the thread that matters most, which is taken before
+    /// them stop in the time that one does. `still` is asked of the thread that matters most, which is taken before
     /// the others are walked that were held together, and so elsewhere than where these are.
     pub(in super::super::super) fn take_rest(
         &mut self,
         threads: &mut [ThreadCapture],
         frames: &mut Frames<'_>,
-        (first, depth): (bool, Depth),
+        (still, depth): (Option<&dyn Fn() -> bool>, Depth),
         patience: Patience,
         time_left_ns: &dyn Fn() -> u64,
     ) {
+        let first = still.is_some();
         if !first {
             self.take_who_hears_again(threads, frames, depth, patience, time_left_ns);
         }
@@ -57,6 +58,8 @@ impl Taker<'_> {
             let (first_window, other_window) = (window, window);
             let room = Room { seats: self.seats, taken: few, arena, first_window, other_window };
             let (helped, _) = hold_together(&request, room);
+            // They run again; if it is not over now, it was not over then.
+            let moved = still.is_some_and(|still| !still());
             let (these, others) = rest.split_at_mut_checked(beyond).unwrap_or((&mut [], &mut []));
             let mut left = waiting(others).saturating_add(few);
             for index in 0..few {
@@ -68,6 +71,7 @@ impl Taker<'_> {
                 if seat.state == SeatState::Read {
                     let mut share = frames.share(depth, first, left);
                     let before = *thread;
+                    thread.moved = moved;
                     let arena =
                         if bytes > self.walks.stack.len() { &*self.arena } else { &*self.walks.stack };
                     let reach = walk_seat(&mut self.walks.ground, arena, seat, thread, &mut share);
