@@ -81,6 +81,7 @@ impl Board {
     }
 
     /// Another thread runs the loop now.
+    #[cfg(any(target_os = "linux", target_os = "android", feature = "glib"))]
     pub(crate) fn set_thread(&self, thread: ThreadId) {
         self.thread.store(thread.0, Ordering::Relaxed);
     }

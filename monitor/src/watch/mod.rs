@@ -10,6 +10,7 @@ mod watcher;
 
 pub use beacon::Beacon;
 pub(crate) use beacon::BeaconShared;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use board::Board;
 pub(crate) use cpu::CpuWatch;
 pub use parks::Turn;
