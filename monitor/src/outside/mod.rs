@@ -32,8 +32,7 @@ use source::OutsideSource;
 use std::sync::Arc;
 
 impl Builder {
-    /// Watches the main thread of another process from outside: see the module's description in the crate's documents for what is
-    /// seen. Of a child the caller waits for the end only when it has ended (a pidfd tells), since waiting takes away what the
+    /// Watches the main thread of another process from outside: `docs/EMBEDDING.md` says what is seen. Of a child the caller waits for the end only when it has ended (a pidfd tells), since waiting takes away what the
     /// tracer waits for.
     ///
     /// A library that was loaded into the process may tell of its loop on a `board`: then that decides while the loop runs.
