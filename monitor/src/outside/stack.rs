@@ -29,14 +29,15 @@ impl Stack {
         Ok(Self { images, snapshot, names: Names::new(), roles: Vec::with_capacity(FRAMES) })
     }
 
-    /// The roles of the innermost functions, innermost first. The thread is looked at; if that does not show all of its stack, it is
+    /// The roles of the innermost functions, innermost first, and whether the stack was walked to its end. The thread is looked at; if that does not show all of its stack, it is
     /// stopped for a moment, where its wait does not mind.
-    pub(super) fn roles(&mut self, subject: Subject, thread: ThreadId) -> &[Role] {
+    pub(super) fn roles(&mut self, subject: Subject, thread: ThreadId) -> (&[Role], bool) {
         self.roles.clear();
         // What was loaded since is known at the second try.
-        if !self.take(subject, thread, Ways::only(Way::Peek)) {
+        let mut whole = self.take(subject, thread, Ways::only(Way::Peek));
+        if !whole {
             let _ = subject::refresh(subject, &mut self.images);
-            self.take(subject, thread, Ways::ALL);
+            whole = self.take(subject, thread, Ways::ALL);
         }
         let mut memory = subject::memory(subject);
         let view = self.snapshot.view();
@@ -44,7 +45,7 @@ impl Stack {
             let lookup = frame.address.with(view.pac.strip(frame.address.raw())).lookup();
             self.roles.extend(self.names.find(&self.images, &mut memory, lookup).map(|known| known.role));
         }
-        &self.roles
+        (&self.roles, whole)
     }
 
     /// Whether the stack was walked to its end.
