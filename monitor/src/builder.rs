@@ -227,6 +227,11 @@ impl Builder {
         self.start(PingSource::new(target, thread), Arc::new(Control::default()))
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) const fn interval_ns(&self) -> u64 {
+        self.threshold.interval_ns
+    }
+
     pub(crate) fn start<S: Source + 'static>(
         self,
         source: S,
