@@ -2,6 +2,7 @@
 
 mod beacon;
 mod cpu;
+mod expected;
 mod parks;
 mod ping;
 pub(crate) mod source;
@@ -10,6 +11,7 @@ mod watcher;
 pub use beacon::Beacon;
 pub(crate) use beacon::BeaconShared;
 pub(crate) use cpu::CpuWatch;
+pub(crate) use expected::Why;
 pub use parks::Turn;
 pub(crate) use ping::PingSource;
 pub use ping::{Ping, PingTarget};
