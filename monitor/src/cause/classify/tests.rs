@@ -249,9 +249,9 @@ fn a_loop_that_runs_for_a_peers_answer_alone_is_not_idle() {
         (1..).zip(names.iter().map(|name| known(name.as_bytes()).unwrap())).collect()
     };
     let waits = functions(&["g_main_loop_run", "g_dbus_connection_send_message_with_reply_sync"]);
-    assert_eq!(called(POLL, [0; 3], &waits), Cause::Peer);
-    let finding = classify(&Seen { call: call(POLL, [0; 3]), functions: &waits, ..QUIET });
+    assert_eq!(called(POLL, [4096, 1, 1000], &waits), Cause::Peer);
+    let finding = classify(&Seen { call: call(POLL, [4096, 1, 1000]), functions: &waits, ..QUIET });
     let named = finding.evidence().iter().find(|evidence| evidence.kind == EvidenceKind::Function).unwrap();
     assert_eq!((named.a, named.text), (2, &b"g_dbus_connection_send_message_with_reply_sync"[..]));
-    assert_eq!(called(POLL, [0; 3], &functions(&["g_main_loop_run"])), Cause::Idle);
+    assert_eq!(called(POLL, [4096, 1, 1000], &functions(&["g_main_loop_run"])), Cause::Idle);
 }
