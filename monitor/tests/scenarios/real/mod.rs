@@ -6,7 +6,7 @@ mod locks;
 mod loops;
 mod reports;
 
-use super::{Scenario, scenario};
+use super::{Scenario, emulated, scenario};
 use freezeframe_monitor::{
     Activity, AppState, Beacon, Builder, Cause, Freeze, Monitor, Phase, Ping, PingTarget, Severity,
     StartError,

@@ -165,7 +165,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                     });
                 });
                 let causes = records.iter().filter_map(cause_of).map(|cause| format!("{cause:?}"));
-                if cfg!(target_arch = "x86_64") {
+                if !emulated() {
                     causes.collect::<Vec<_>>().join(" ")
                 } else {
                     "not tested: an emulator does not tell of system calls".into()
