@@ -195,8 +195,9 @@ impl Builder {
         self
     }
 
-    /// Asked before a report is written: whether the program wants it. On the same thread as the callback; without an answer
-    /// within 100 ms it is written.
+    /// Asked before a report is written: whether the program wants it, and hears of it. What it refuses it is asked about again
+    /// as often as that becomes more severe; a freeze that is wanted then has its samples from the start. On the same thread as
+    /// the callback; without an answer within 100 ms it is wanted.
     pub fn filter(mut self, filter: impl FnMut(&Candidate) -> bool + Send + 'static) -> Self {
         self.closures.filter = Some(Box::new(filter));
         self

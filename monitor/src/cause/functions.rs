@@ -17,6 +17,10 @@ pub(crate) enum Role {
     Loop,
     /// It waits for a peer's answer, in an event loop of its own perhaps.
     Sync,
+    /// It waits for a child, and for what that writes, in an event loop of its own perhaps.
+    Spawn,
+    /// It waits for whatever comes: whoever calls it knows for what.
+    Events,
 }
 
 /// Names without leading underscores, of which libraries add different numbers.
@@ -31,6 +35,10 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("lll_lock_wait", Role::Lock),
     ("lll_lock_wait_private", Role::Lock),
     ("flockfile", Role::Lock),
+    ("pthread_once", Role::Lock),
+    ("cxa_guard_acquire", Role::Lock),
+    ("g_mutex_lock", Role::Lock),
+    ("ZN11QBasicMutex12lockInternalEv", Role::Lock),
     ("os_unfair_lock_lock", Role::Lock),
     ("os_unfair_lock_lock_slow", Role::Lock),
     ("ulock_wait", Role::Lock),
@@ -44,6 +52,8 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("pthread_join", Role::Peer),
     ("pthread_timedjoin_np", Role::Peer),
     ("pthread_barrier_wait", Role::Peer),
+    ("g_cond_wait", Role::Peer),
+    ("g_cond_wait_until", Role::Peer),
     ("sem_wait", Role::Peer),
     ("sem_timedwait", Role::Peer),
     ("psynch_cvwait", Role::Peer),
@@ -62,6 +72,9 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("wait4", Role::Child),
     ("wait4_nocancel", Role::Child),
     ("waitid", Role::Child),
+    ("posix_spawn", Role::Child),
+    ("posix_spawnp", Role::Child),
+    ("vfork", Role::Child),
     ("waitpid", Role::Child),
     ("read", Role::Io),
     ("read_nocancel", Role::Io),
@@ -83,12 +96,12 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("uv_run", Role::Loop),
     ("event_base_loop", Role::Loop),
     ("ev_run", Role::Loop),
+    ("ZN20QEventDispatcherUNIX13processEventsE6QFlagsIN10QEventLoop17ProcessEventsFlagEE", Role::Loop),
     ("sd_event_run", Role::Loop),
     ("gtk_main_iteration_do", Role::Loop),
     ("g_dbus_connection_send_message_with_reply_sync", Role::Sync),
     ("g_dbus_connection_call_sync", Role::Sync),
     ("g_dbus_proxy_call_sync", Role::Sync),
-    ("g_spawn_sync", Role::Sync),
     ("g_socket_condition_wait", Role::Sync),
     ("g_socket_condition_timed_wait", Role::Sync),
     ("dbus_connection_send_with_reply_and_block", Role::Sync),
@@ -97,6 +110,22 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("xcb_wait_for_reply", Role::Sync),
     ("xcb_wait_for_reply64", Role::Sync),
     ("getaddrinfo", Role::Sync),
+    ("g_spawn_sync", Role::Spawn),
+    ("g_subprocess_wait", Role::Spawn),
+    ("g_subprocess_communicate", Role::Spawn),
+    ("mach_msg_trap", Role::Events),
+    ("mach_msg2_trap", Role::Events),
+    ("kevent", Role::Events),
+    ("kevent64", Role::Events),
+    ("kevent_qos", Role::Events),
+    ("poll", Role::Events),
+    ("poll_nocancel", Role::Events),
+    ("ppoll", Role::Events),
+    ("select", Role::Events),
+    ("select_nocancel", Role::Events),
+    ("pselect", Role::Events),
+    ("epoll_wait", Role::Events),
+    ("epoll_pwait", Role::Events),
 ];
 
 /// How far from where a thread stands such a function is looked for: the wrappers of a wait are fewer.

@@ -140,7 +140,7 @@ impl Source for PeekSource {
             }
         }
         let reading = Reading { epoch: (self.epoch, 0), busy, since_ns: self.since_ns, silence: None };
-        Watched { reading, activity: 0, waited_ns: None, depth: 0, waits: false }
+        Watched { reading, activity: 0, waited_ns: None, depth: 0, waits: Some(false) }
     }
 
     fn unchanged(&self, _: &Watched) -> bool {

@@ -50,7 +50,8 @@ impl Source for OutsideSource {
             Some(mut watched) => {
                 watched.reading.epoch.0 |= TOLD;
                 watched.reading.silence = watched.reading.silence.map(|(epoch, end)| (epoch | TOLD, end));
-                watched.waited_ns = None;
+                // As in the program itself, a context of GLib's says so before each wait.
+                (watched.waited_ns, watched.waits) = (None, Some(false));
                 return watched;
             }
             None => self.peek.read(now_ns),

@@ -1,7 +1,7 @@
 //! Which functions of the table a process's main thread waits in.
 
 use crate::cause::Names;
-use crate::cause::tables::{FRAMES, Role};
+use crate::cause::tables::{FRAMES, Functions, Role};
 use crate::subject::{self, Subject};
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Options, Snapshot};
@@ -41,10 +41,11 @@ impl Stack {
         }
         let mut memory = subject::memory(subject);
         let view = self.snapshot.view();
-        for frame in view.threads.first().map_or(&[][..], |thread| view.frames(thread)) {
-            let lookup = frame.address.with(view.pac.strip(frame.address.raw())).lookup();
-            self.roles.extend(self.names.find(&self.images, &mut memory, lookup).map(|known| known.role));
-        }
+        let frames = view.threads.first().map_or(&[][..], |thread| view.frames(thread));
+        let lookups =
+            frames.iter().map(|frame| frame.address.with(view.pac.strip(frame.address.raw())).lookup());
+        let functions = Functions::find(&self.images, &mut memory, &mut self.names, lookups);
+        self.roles.extend(functions.as_slice().iter().map(|(_, known)| known.role));
         (&self.roles, whole)
     }
 

@@ -37,6 +37,11 @@ pub(crate) fn descriptor_mode(_: Subject, number: i32) -> Option<RawMode> {
     rustix::fs::fstat(descriptor).ok().map(|status| status.st_mode)
 }
 
+/// Whether an event queue watches anything: not known.
+pub(crate) fn watched_descriptors(_: Subject, _: i32) -> Option<bool> {
+    None
+}
+
 /// `phys_footprint`: what the system's limit on memory is about.
 pub(crate) fn footprint_bytes(_: Subject) -> u64 {
     crate::facts::task_memory().map_or(0, |memory| memory.phys_footprint)

@@ -41,6 +41,19 @@ pub(crate) fn descriptor_mode(subject: Subject, number: i32) -> Option<RawMode> 
     rustix::fs::fstat(descriptor).ok().map(|status| status.st_mode)
 }
 
+/// Whether an epoll's descriptor watches any others; none if that is not known. Without an allocation.
+pub(crate) fn watched_descriptors(subject: Subject, number: i32) -> Option<bool> {
+    use std::io::Write;
+    let (mut path, mut text) = ([0; 64], [0; 1024]);
+    // What is left are zeros, which end it.
+    write!(&mut path[..63], "/proc/{}/fdinfo/{number}", pid(subject)).ok()?;
+    let path = std::ffi::CStr::from_bytes_until_nul(&path).ok()?;
+    let file = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let read = rustix::io::read(file, &mut text).ok()?;
+    let text = text.get(..read)?;
+    Some(text.windows(5).any(|word| word == b"\ntfd:"))
+}
+
 /// The resident set: the second number of `statm`, in pages. Without an allocation, of this process.
 pub(crate) fn footprint_bytes(subject: Subject) -> u64 {
     let mut buffer = [0; 128];

@@ -115,7 +115,7 @@ impl Board {
                 let waited_ns = if waits { now_ns } else { self.waited_ns.load(Ordering::Relaxed) };
                 let depth = self.depth.load(Ordering::Relaxed);
                 let activity = word as u8;
-                return Watched { reading, activity, waited_ns: Some(waited_ns), depth, waits: false };
+                return Watched { reading, activity, waited_ns: Some(waited_ns), depth, waits: None };
             }
         }
     }

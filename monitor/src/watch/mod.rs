@@ -3,6 +3,7 @@
 mod beacon;
 mod board;
 mod cpu;
+mod expected;
 mod parks;
 mod ping;
 pub(crate) mod source;
@@ -13,6 +14,7 @@ pub(crate) use beacon::BeaconShared;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use board::Board;
 pub(crate) use cpu::CpuWatch;
+pub(crate) use expected::Why;
 pub use parks::Turn;
 pub(crate) use ping::PingSource;
 pub use ping::{Ping, PingTarget};

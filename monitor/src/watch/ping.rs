@@ -16,6 +16,8 @@ pub trait PingTarget: Send + 'static {
 
     /// Whether the loop waits for events right now. No ping is sent to such a loop, so that it is not woken up for
     /// nothing. A loop that cannot tell is pinged at every tick.
+    ///
+    /// A loop that has ever said so is believed if it says that it does not: what it waits for then is no event.
     fn is_waiting(&self) -> bool {
         false
     }
@@ -61,6 +63,8 @@ pub(crate) struct PingSource<T> {
     shared: Arc<PingShared>,
     asked: u64,
     asked_ns: u64,
+    /// The target has said that its loop waits: it can tell.
+    tells: bool,
 }
 
 /// The epoch in which the question of that generation is open.
@@ -75,7 +79,13 @@ impl<T: PingTarget> PingSource<T> {
             answered_ns: AtomicU64::new(0),
             thread: AtomicI32::new(thread.0),
         };
-        Self { target, shared: Arc::new(shared), asked: 0, asked_ns: 0 }
+        Self { target, shared: Arc::new(shared), asked: 0, asked_ns: 0, tells: false }
+    }
+
+    fn is_waiting(&mut self) -> bool {
+        let waits = self.target.is_waiting();
+        self.tells |= waits;
+        waits
     }
 
     fn is_answered(&self) -> bool {
@@ -91,7 +101,7 @@ impl<T: PingTarget> Source for PingSource<T> {
         let silence =
             (answered > 0).then(|| (open_epoch(answered), self.shared.answered_ns.load(Ordering::Relaxed)));
         let mut busy = answered < self.asked;
-        if !busy && !self.target.is_waiting() {
+        if !busy && !self.is_waiting() {
             busy = true;
             self.asked += 1;
             self.asked_ns = now_ns;
@@ -101,7 +111,8 @@ impl<T: PingTarget> Source for PingSource<T> {
         let epoch = open_epoch(self.asked) + u64::from(!busy);
         let reading = Reading { epoch: (epoch, 0), busy, since_ns: self.asked_ns, silence };
         // A loop that says that it waits and yet does not answer waits in a mode that serves no pings.
-        let waits = busy && self.target.is_waiting();
+        let waits = busy && self.is_waiting();
+        let waits = self.tells.then_some(waits);
         Watched { reading, activity: 0, waited_ns: None, depth: 0, waits }
     }
 
@@ -192,5 +203,16 @@ mod tests {
         assert!(target.posted.lock().unwrap().is_empty());
         target.waits.store(false, Ordering::Relaxed);
         assert!(source.read(3000).reading.busy);
+    }
+
+    #[test]
+    fn a_target_that_has_never_said_that_it_waits_may_be_one_that_cannot_tell() {
+        let target = Loop::default();
+        let mut source = PingSource::new(target.clone(), ThreadId(1));
+        assert_eq!(source.read(1000).waits, None);
+        target.waits.store(true, Ordering::Relaxed);
+        assert_eq!(source.read(2000).waits, Some(true), "and it does not answer: in a mode without pings");
+        target.waits.store(false, Ordering::Relaxed);
+        assert_eq!(source.read(3000).waits, Some(false));
     }
 }

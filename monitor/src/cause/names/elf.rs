@@ -8,6 +8,7 @@ use freezeframe_unwind::memory::Memory;
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 const DYNAMIC: u64 = 2;
+const INTERPRETER: u64 = 3;
 const STRINGS: u64 = 5;
 const SYMBOLS: u64 = 6;
 /// Bytes of a symbol.
@@ -45,8 +46,20 @@ pub(super) fn find(memory: &mut impl Memory, image: &Image, lookup: u64) -> Opti
     None
 }
 
+/// Whether it is a program: what is loaded into one names no interpreter, but for the C library.
+pub(super) fn is_program(memory: &mut impl Memory, image: &Image) -> bool {
+    segment(memory, image, INTERPRETER).is_some()
+}
+
 /// Where the symbols and their strings lie in memory.
 fn tables(memory: &mut impl Memory, image: &Image) -> Option<(u64, u64)> {
+    let entry = segment(memory, image, DYNAMIC)?;
+    let start = number::<8>(&entry, 16).wrapping_add(image.slide);
+    in_dynamic(memory, image, start, number::<8>(&entry, 40))
+}
+
+/// The program header of that type.
+fn segment(memory: &mut impl Memory, image: &Image, kind: u64) -> Option<[u8; PROGRAM_HEADER]> {
     let mut header = [0; HEADER];
     let read = memory.read(image.range.start, &mut header);
     if read < HEADER || !header.starts_with(b"\x7fELF\x02\x01") {
@@ -58,9 +71,8 @@ fn tables(memory: &mut impl Memory, image: &Image) -> Option<(u64, u64)> {
         if memory.read(at, &mut entry) < PROGRAM_HEADER {
             return None;
         }
-        if number::<4>(&entry, 0) == DYNAMIC {
-            let start = number::<8>(&entry, 16).wrapping_add(image.slide);
-            return in_dynamic(memory, image, start, number::<8>(&entry, 40));
+        if number::<4>(&entry, 0) == kind {
+            return Some(entry);
         }
         at = at.wrapping_add(PROGRAM_HEADER as u64);
     }
@@ -93,6 +105,23 @@ mod tests {
     use crate::cause::functions::Role;
     use freezeframe_unwind::images::ImageTable;
     use freezeframe_unwind::memory::ProcessMemory;
+
+    #[test]
+    fn a_program_is_told_from_a_library() {
+        unsafe extern "C" {
+            fn dlsym(handle: *mut libc::c_void, name: *const libc::c_char) -> *mut libc::c_void;
+        }
+        let mut images = Box::new(ImageTable::new());
+        images.refresh().unwrap();
+        let is_program = |address: usize| {
+            let (_, image) = images.find(address as u64).unwrap();
+            super::super::is_program(&mut ProcessMemory::new(), image)
+        };
+        // SAFETY: the compiler's library, which every program of Rust's has that is linked dynamically.
+        let unwinder = unsafe { dlsym(libc::RTLD_DEFAULT, c"_Unwind_Backtrace".as_ptr()) };
+        assert!(is_program(a_program_is_told_from_a_library as *const () as usize));
+        assert!(!is_program(unwinder as usize));
+    }
 
     #[test]
     fn functions_of_the_c_library_are_found_by_any_of_their_addresses() {

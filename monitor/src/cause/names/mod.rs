@@ -5,9 +5,11 @@ mod elf;
 mod macho;
 
 use super::functions::Known;
-use freezeframe_unwind::images::{ImageKind, ImageTable};
+use freezeframe_unwind::images::{Image, ImageKind, ImageTable};
 use freezeframe_unwind::memory::Memory;
 
+/// No name of the table is longer, and its underscores.
+const LONGEST: usize = 96;
 /// How many addresses are remembered.
 const REMEMBERED: usize = 64;
 
@@ -49,9 +51,18 @@ impl Names {
     }
 }
 
+/// Whether an image is the program itself, not a library that it has loaded.
+pub(super) fn is_program(memory: &mut impl Memory, image: &Image) -> bool {
+    match image.kind {
+        ImageKind::Elf => elf::is_program(memory, image),
+        ImageKind::MachO => macho::is_program(memory, image),
+        ImageKind::Vdso | ImageKind::Anonymous => false,
+    }
+}
+
 /// A name in a table of strings, if it is one of the table of functions.
 fn known_at(memory: &mut impl Memory, address: u64) -> Option<Known> {
-    let mut bytes = [0; 48];
+    let mut bytes = [0; LONGEST + 1];
     let read = memory.read(address, &mut bytes);
     let bytes = bytes.get(..read)?;
     let end = bytes.iter().position(|byte| *byte == 0)?;
