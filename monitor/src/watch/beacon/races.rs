@@ -1,6 +1,7 @@
 //! Every order of the loop's steps and the watcher's.
 
 use super::*;
+use crate::detect::Reading;
 use freezeframe_races::{explore, loom::thread};
 
 const INTERVAL_NS: u64 = 50;
