@@ -195,8 +195,9 @@ impl Builder {
         self
     }
 
-    /// Asked before a report is written: whether the program wants it. On the same thread as the callback; without an answer
-    /// within 100 ms it is written.
+    /// Asked before a report is written: whether the program wants it, and hears of it. What it refuses it is asked about again
+    /// as often as that becomes more severe; a freeze that is wanted then has its samples from the start. On the same thread as
+    /// the callback; without an answer within 100 ms it is wanted.
     pub fn filter(mut self, filter: impl FnMut(&Candidate) -> bool + Send + 'static) -> Self {
         self.closures.filter = Some(Box::new(filter));
         self
@@ -225,6 +226,11 @@ impl Builder {
     /// See [`StartError`]. Nothing is left behind then, but for a report file.
     pub fn watch_by_ping(self, target: impl PingTarget, thread: ThreadId) -> Result<Monitor, StartError> {
         self.start(PingSource::new(target, thread), Arc::new(Control::default()))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) const fn interval_ns(&self) -> u64 {
+        self.threshold.interval_ns
     }
 
     pub(crate) fn start<S: Source + 'static>(

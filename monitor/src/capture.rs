@@ -57,7 +57,8 @@ impl Capturer {
     /// Takes the stack of one thread.
     pub(crate) fn one(&mut self, thread: ThreadId, still: &dyn Fn() -> bool) {
         let _turn = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
-        let options = Options { first: Some(thread), still, ..Options::default() };
+        // A sample is not worth a call of the program's.
+        let options = Options { first: Some(thread), interrupt: false, still, ..Options::default() };
         self.snapshot.capture_thread(self.subject, &self.suspender, &self.images, thread, &options);
         self.check_locks();
     }

@@ -2,7 +2,6 @@
 
 use crate::builder::Builder;
 use crate::clock;
-use crate::record::Why;
 use crate::registry::Registration;
 use crate::watch::{Control, Source, Watcher};
 use freezeframe_report::encode::AppState;
@@ -76,7 +75,9 @@ impl Monitor {
         Ok(Self { control, own: [Some(thread.thread().id()), hooks], ended: Mutex::new(ended) })
     }
 
-    /// Stops counting until the guard is dropped: while the program knows that its loop will not turn. Pauses add up.
+    /// Stops counting until the guard is dropped: while the program knows that its loop will not turn. Pauses add up. After
+    /// the last one silence is counted anew, however short the pause was: paused again and again before the threshold, a loop
+    /// is never called frozen.
     ///
     /// A freeze that goes on when the pause begins is closed with an unknown end.
     pub fn pause(&self) -> Pause {
@@ -85,7 +86,9 @@ impl Monitor {
     }
 
     /// Announces that the loop will not turn for up to `duration` from now on, and why: until the guard is dropped, nothing is
-    /// called a freeze before that time. What lasts longer is one, with all of its duration, and the reason in its report.
+    /// called a freeze before that time. What lasts longer is one, with all of its duration, and the reason in its report. If
+    /// the guard is dropped in time, silence is counted anew from there on. Of several, dropped in any order, the one that ends
+    /// latest is in force.
     ///
     /// ```
     /// # use freezeframe_monitor::Monitor;
@@ -98,11 +101,8 @@ impl Monitor {
     /// # Ok::<(), freezeframe_monitor::StartError>(())
     /// ```
     pub fn expect(&self, duration: Duration, why: &str) -> Expectation {
-        let until = clock::now().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX));
-        let mut expected = self.control.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = std::mem::replace(&mut *expected, Why::new(why));
-        let before = (self.control.expected_until_ns.swap(until, Ordering::AcqRel), why);
-        Expectation { control: self.control.clone(), before }
+        let until_ns = clock::now().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX));
+        Expectation { control: self.control.clone(), number: self.control.expected.announce(until_ns, why) }
     }
 
     /// Leaves a breadcrumb: what the program does just now. The latest 16 of this component are in each report; of each, 96
@@ -181,14 +181,11 @@ impl Drop for Pause {
 #[must_use = "the expectation ends when this is dropped"]
 pub struct Expectation {
     control: Arc<Control>,
-    /// The one around this one.
-    before: (u64, Why),
+    number: u64,
 }
 
 impl Drop for Expectation {
     fn drop(&mut self) {
-        let mut expected = self.control.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        *expected = self.before.1;
-        self.control.expected_until_ns.store(self.before.0, Ordering::Release);
+        self.control.expected.take_back(self.number, clock::now());
     }
 }

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::episode::{Annealing, DailyCap, SeverityLimits};
 use crate::facts::{Facts, Moment};
 use crate::freeze::{Candidate, Heard, Phase};
-use crate::hooks::{Answer, Crumbs, Hooks, Text, Values};
+use crate::hooks::{Answer, Crumbs, Hooks, Values};
 use crate::sampler::Silence;
 use crate::subject;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -111,35 +111,56 @@ impl Recorder {
         let lasted = occasion.silence.silent_ns;
         track.sampler.weigh(lasted);
         let cause = track.finding().cause;
-        let severity = self.settings.limits.of(lasted);
-        let stack = track.sampler.heaviest().map(|stack| stack ^ (track.kind as u64) << 56);
-        let own = self.settings.record_repeats || stack.is_none_or(|stack| self.gets_record(stack));
-        let mut open = Open::new(occasion, severity, stack);
+        let mut open = Open::new(occasion, self.settings.limits.of(lasted));
         open.labels = self.labels(&occasion);
-        if let Ok(expected) = self.control.expected.try_lock()
-            && self.control.expected_until_ns.load(Ordering::Acquire) != 0
-        {
-            (open.expected, open.labels) = (*expected, open.labels | labels::EXPECTED);
+        if let Some(why) = self.control.expected.reason(occasion.started_ns) {
+            (open.expected, open.labels) = (why, open.labels | labels::EXPECTED);
         }
-        let candidate = candidate(track.kind, lasted, severity, cause);
-        let answer = self.hooks.ask(candidate);
-        let wanted = answer.is_none_or(|answer| answer.wanted);
-        // A false alarm is recorded, but nobody is bothered with it.
-        open.told = wanted && cause != Cause::Idle;
+        let answer = self.hooks.ask(candidate(track.kind, lasted, open.severity, cause));
         track.open = Some(open);
         if cause == Cause::Idle {
             count(&self.control.false_alarms);
         }
-        if !wanted {
-            count(&self.control.filtered);
-        } else if !own {
+        if is_wanted(&answer) {
+            self.admit(track, lasted, answer, captured);
+        }
+    }
+
+    /// The program wants an open episode: decides whether it gets a record, writes that, and tells the program that it has begun.
+    fn admit(
+        &mut self,
+        track: &mut Track,
+        lasted_ns: u64,
+        answer: Option<Answer>,
+        captured: Result<(), String>,
+    ) {
+        let stack = track.sampler.heaviest().map(|stack| stack ^ (track.kind as u64) << 56);
+        let own = self.settings.record_repeats || stack.is_none_or(|stack| self.gets_record(stack));
+        // A false alarm is recorded, but nobody is bothered with it.
+        let told = track.finding().cause != Cause::Idle;
+        let Some(open) = &mut track.open else { return };
+        (open.wanted, open.told, open.stack) = (true, told, stack);
+        let occasion = open.occasion;
+        if !own {
             self.count_in_earlier(track, true, 0);
         } else if let Err(error) = captured.and_then(|()| self.write(track, answer)) {
             track.open.iter_mut().for_each(|open| open.heard = Err(error.clone()));
         }
-        self.go_on(track, lasted, true, still);
+        self.store(track, lasted_ns, Outcome::Ongoing, true);
         let total = occasion.interval_ns.saturating_mul(occasion.misses.into());
-        self.tell(track, Phase::Detected, lasted, lasted.saturating_sub(total));
+        self.tell(track, Phase::Detected, lasted_ns, occasion.silence.silent_ns.saturating_sub(total));
+    }
+
+    /// An episode that the program did not want is more severe by now: asks again.
+    fn ask_again(&mut self, track: &mut Track, lasted_ns: u64, still: &dyn Fn() -> bool) {
+        let Some(open) = &track.open else { return };
+        let (occasion, severity) = (open.occasion, open.severity);
+        let answer = self.hooks.ask(candidate(track.kind, lasted_ns, severity, track.finding().cause));
+        if is_wanted(&answer) {
+            let captured = if self.file.is_some() { self.capture(&occasion, still) } else { Ok(()) };
+            track.sampler.weigh(lasted_ns);
+            self.admit(track, lasted_ns, answer, captured);
+        }
     }
 
     /// Whether a freeze with this stack gets a record of its own: it is its turn, or there is none to count it in.
@@ -242,6 +263,12 @@ impl Recorder {
         let severity = self.settings.limits.of(duration_ns);
         let worse = severity > open.severity;
         open.severity = severity.max(open.severity);
+        if !open.wanted {
+            if worse {
+                self.ask_again(track, duration_ns, still);
+            }
+            return;
+        }
         // What lasts so long may not end: it is not only counted.
         if worse && severity >= Severity::Severe && open.counted && open.slot.is_none() {
             let (occasion, severity) = (open.occasion, open.severity);
@@ -259,23 +286,35 @@ impl Recorder {
     /// Closes the open episode, and brings it to the disk. Nothing happens if none is open.
     pub(crate) fn close(&mut self, track: &mut Track, duration_ns: u64, outcome: Outcome) {
         if let Some(open) = &mut track.open {
-            open.severity = open.severity.max(self.settings.limits.of(duration_ns));
-            let phase = if outcome == Outcome::Recovered { Phase::Recovered } else { Phase::Lost };
-            self.store(track, duration_ns, outcome, true);
-            if track.open.as_ref().is_some_and(|open| open.counted && open.slot.is_none()) {
-                self.count_in_earlier(track, false, duration_ns);
+            let severity = open.severity.max(self.settings.limits.of(duration_ns));
+            let worse = std::mem::replace(&mut open.severity, severity) < severity;
+            if !open.wanted && worse {
+                self.ask_again(track, duration_ns, &|| false);
             }
-            self.tell(track, phase, duration_ns, 0);
-            if let Some(Open { slot: Some(slot), stack, .. }) = track.open.take() {
-                // The record is in the page cache, where a kill leaves it; only a power failure could still take it.
-                let _ = self.file.as_ref().map(|file| file.sync());
-                if let Some(stack) = stack {
-                    self.annealing.keep(stack, Kept { slot, live: Live::new(duration_ns, outcome) });
-                }
-            }
+        }
+        match &track.open {
+            None => {}
+            Some(open) if !open.wanted => count(&self.control.filtered),
+            Some(_) => self.close_wanted(track, duration_ns, outcome),
         }
         (track.open, track.found) = (None, None);
         track.sampler.reset();
+    }
+
+    fn close_wanted(&mut self, track: &mut Track, duration_ns: u64, outcome: Outcome) {
+        let phase = if outcome == Outcome::Recovered { Phase::Recovered } else { Phase::Lost };
+        self.store(track, duration_ns, outcome, true);
+        if track.open.as_ref().is_some_and(|open| open.counted && open.slot.is_none()) {
+            self.count_in_earlier(track, false, duration_ns);
+        }
+        self.tell(track, phase, duration_ns, 0);
+        if let Some(Open { slot: Some(slot), stack, .. }) = track.open.take() {
+            // The record is in the page cache, where a kill leaves it; only a power failure could still take it.
+            let _ = self.file.as_ref().map(|file| file.sync());
+            if let Some(stack) = stack {
+                self.annealing.keep(stack, Kept { slot, live: Live::new(duration_ns, outcome) });
+            }
+        }
     }
 
     /// Brings the file up to date.
@@ -336,6 +375,11 @@ impl Recorder {
     }
 }
 
+/// Without an answer it is.
+fn is_wanted(answer: &Option<Answer>) -> bool {
+    answer.is_none_or(|answer| answer.wanted)
+}
+
 fn candidate(kind: Kind, duration_ns: u64, severity: Severity, cause: Cause) -> Candidate {
     Candidate { kind, duration: Duration::from_nanos(duration_ns), severity, cause }
 }
@@ -349,6 +393,3 @@ fn fill<T>(room: &mut [T], items: impl Iterator<Item = T>) -> &[T] {
     let count = room.iter_mut().zip(items).map(|(to, item)| *to = item).count();
     room.get(..count).unwrap_or(&[])
 }
-
-/// Why the program expects to block.
-pub(crate) type Why = Text<64>;

@@ -1,8 +1,9 @@
 //! One kind of episode of a loop, at most one of which is open at a time.
 
 use crate::cause::Finding;
-use crate::record::{Occasion, Why};
+use crate::record::Occasion;
 use crate::sampler::Sampler;
+use crate::watch::Why;
 use freezeframe_report::encode::{Kind, Severity, labels};
 use freezeframe_report::ring::Slot;
 
@@ -42,27 +43,30 @@ pub(crate) struct Open {
     pub(crate) slot: Option<Slot>,
     /// What the program hears of its record.
     pub(crate) heard: Result<Option<u64>, String>,
+    /// Whether the program's filter wants it.
+    pub(crate) wanted: bool,
     /// Whether the program hears of it.
     pub(crate) told: bool,
     /// Whether it is counted in an earlier record.
     pub(crate) counted: bool,
     pub(crate) severity: Severity,
-    /// The folded stack that weighed most at the detection.
+    /// The folded stack that weighed most when it was wanted.
     pub(crate) stack: Option<u64>,
     pub(crate) labels: u32,
     pub(crate) expected: Why,
 }
 
 impl Open {
-    pub(crate) fn new(occasion: Occasion, severity: Severity, stack: Option<u64>) -> Self {
+    pub(crate) fn new(occasion: Occasion, severity: Severity) -> Self {
         Self {
             occasion,
             slot: None,
             heard: Ok(None),
+            wanted: false,
             told: false,
             counted: false,
             severity,
-            stack,
+            stack: None,
             labels: 0,
             expected: Why::default(),
         }

@@ -10,6 +10,9 @@
 //! Ticks are aligned on the last transition, so that the last miss falls exactly on the threshold after it: never
 //! earlier, and only as much later as the watcher wakes up late.
 
+/// What the watcher's own work takes at most, from one look to the next. Longer than that, it was stopped in the middle of it.
+const WORK_AT_MOST_NS: u64 = 500_000_000;
+
 /// What counts as a freeze: `misses` timeouts of `interval_ns` in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
@@ -121,6 +124,10 @@ pub struct Detector {
     silent: bool,
     /// No freeze is one before this time: the program has announced that it would block.
     expected_until_ns: u64,
+    /// Time before this does not count.
+    afresh_ns: u64,
+    /// When the watcher had done its work and began to wait.
+    waits_from_ns: u64,
 }
 
 impl Detector {
@@ -138,6 +145,8 @@ impl Detector {
             late_in_epoch: 0,
             silent: false,
             expected_until_ns: 0,
+            afresh_ns: 0,
+            waits_from_ns: 0,
         }
     }
 
@@ -159,6 +168,18 @@ impl Detector {
     /// The program expects to block until this time: before it nothing is a freeze. Zero: it does not.
     pub const fn expect_until(&mut self, until_ns: u64) {
         self.expected_until_ns = until_ns;
+    }
+
+    /// Time before `at_ns` does not count: what the program had announced came to its end in time. A freeze that goes on is
+    /// one all the same.
+    pub const fn start_afresh(&mut self, at_ns: u64) {
+        self.afresh_ns = at_ns;
+    }
+
+    /// The watcher has done its work and begins to wait: the next look is late only if it is so from here on. While the watcher
+    /// worked nobody was stopped, and the loop's silence counts.
+    pub const fn wait_from(&mut self, now_ns: u64) {
+        self.waits_from_ns = now_ns;
     }
 
     /// Ticks that came so late that they said nothing of the loop: the whole process was stopped, or starved.
@@ -188,16 +209,19 @@ impl Detector {
                 (Some((epoch, _)), Some((silent, end_ns))) if silent == epoch => end_ns,
                 _ => reading.since_ns,
             };
-            // A look that comes late itself: the time since the tick that was due does not count.
-            if self.frozen && now_ns.saturating_sub(self.due_ns) >= interval {
+            // A look that comes late itself: the time since it could have come does not count.
+            let possible_ns = self.possible_ns();
+            if self.frozen && now_ns.saturating_sub(possible_ns) >= interval {
                 self.late_ticks += 1;
-                self.discounted_ns = self.discounted_ns.saturating_add(end_ns.saturating_sub(self.due_ns));
+                self.discounted_ns = self.discounted_ns.saturating_add(end_ns.saturating_sub(possible_ns));
             }
             let verdict = self.ended(Verdict::Recovered { duration_ns: self.lasted(end_ns) });
             self.epoch = Some(reading.epoch);
-            self.since_ns = reading.since_ns;
-            self.due_ns = reading.since_ns.saturating_add(interval);
-            (self.misses, self.discounted_ns, self.late_in_epoch) = (0, 0, 0);
+            self.count_from(if reading.since_ns > self.afresh_ns {
+                reading.since_ns
+            } else {
+                self.afresh_ns
+            });
             return Step { verdict, next: Next::At(self.due_ns) };
         }
         if !reading.busy {
@@ -206,11 +230,13 @@ impl Detector {
             let next = if now_ns >= self.due_ns { Next::Park } else { Next::At(self.due_ns) };
             return Step { verdict, next };
         }
-        if now_ns < self.due_ns {
-            return Step { verdict: self.going_on(now_ns), next: Next::At(self.due_ns) };
+        if !self.frozen && self.afresh_ns > self.since_ns {
+            self.silent = false;
+            self.count_from(self.afresh_ns);
+            return Step { verdict: Verdict::Healthy, next: Next::At(self.due_ns) };
         }
-        let late_ns = now_ns - self.due_ns;
-        if late_ns >= interval {
+        let late_ns = now_ns.saturating_sub(self.possible_ns());
+        if now_ns >= self.due_ns && late_ns >= interval {
             // Whether the loop could have turned in this time is not known. What was missed before still counts.
             self.late_ticks += 1;
             self.late_in_epoch += 1;
@@ -218,16 +244,36 @@ impl Detector {
             self.due_ns = now_ns.saturating_add(interval);
             return Step { verdict: self.going_on(now_ns), next: Next::At(self.due_ns) };
         }
-        self.misses = self.misses.saturating_add(1);
-        self.due_ns = self.due_ns.saturating_add(interval);
-        let expected = now_ns < self.expected_until_ns;
-        let verdict = if !self.frozen && self.misses >= self.threshold.misses && !expected {
+        if now_ns >= self.due_ns {
+            self.misses = self.misses.saturating_add(1);
+            self.due_ns = self.due_ns.saturating_add(interval);
+        }
+        let (missed, expected) = (self.misses >= self.threshold.misses, now_ns < self.expected_until_ns);
+        if missed && !expected && !self.frozen {
             self.frozen = true;
-            Verdict::Frozen { started_ns: self.since_ns, discounted_ns: self.discounted_ns }
+            let verdict = Verdict::Frozen { started_ns: self.since_ns, discounted_ns: self.discounted_ns };
+            return Step { verdict, next: Next::At(self.due_ns) };
+        }
+        // What lasts longer than was announced is a freeze from there on, not from the next tick.
+        let next_ns = if missed && expected && self.expected_until_ns < self.due_ns {
+            self.expected_until_ns
         } else {
-            self.going_on(now_ns)
+            self.due_ns
         };
-        Step { verdict, next: Next::At(self.due_ns) }
+        Step { verdict: self.going_on(now_ns), next: Next::At(next_ns) }
+    }
+
+    /// The silence is counted from here on.
+    const fn count_from(&mut self, since_ns: u64) {
+        (self.since_ns, self.due_ns) = (since_ns, since_ns.saturating_add(self.threshold.interval_ns));
+        (self.misses, self.discounted_ns, self.late_in_epoch) = (0, 0, 0);
+    }
+
+    /// When the look that is due could have come: not before the watcher had done its work.
+    const fn possible_ns(&self) -> u64 {
+        let at_most = self.due_ns.saturating_add(WORK_AT_MOST_NS);
+        let ready = if self.waits_from_ns < at_most { self.waits_from_ns } else { at_most };
+        if ready > self.due_ns { ready } else { self.due_ns }
     }
 
     /// The time from the start of the epoch that counts.

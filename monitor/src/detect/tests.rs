@@ -239,3 +239,91 @@ fn every_random_freeze_gives_one_verdict_with_its_duration() {
     assert!(durations.eq(expected));
     assert_eq!(world.verdicts.len(), 4_000);
 }
+
+#[test]
+fn an_announcement_that_was_kept_leaves_no_time_that_counts_and_one_that_was_exceeded_leaves_all() {
+    // 600 ms as announced, and 60 ms more in the same callback.
+    let mut world = World::new();
+    world.transition(1000, true);
+    world.detector.expect_until(6000 * MS);
+    world.run_until(1600);
+    world.detector.expect_until(0);
+    world.detector.start_afresh(1600 * MS);
+    world.transition(1660, false);
+    world.run_until(3000);
+    assert_eq!(world.verdicts, []);
+    // The same with 300 ms more: those are a freeze.
+    world.transition(4000, true);
+    world.detector.expect_until(9000 * MS);
+    world.run_until(4600);
+    world.detector.expect_until(0);
+    world.detector.start_afresh(4600 * MS);
+    world.transition(4900, false);
+    world.run_until(6000);
+    let recovered = world.verdicts.pop().unwrap().1;
+    assert_eq!(
+        (world.verdicts.pop(), recovered),
+        (Some((4850, frozen(4600))), Verdict::Recovered { duration_ns: 300 * MS })
+    );
+    // Exceeded by less than a tick: noticed where it ends, with the whole duration.
+    world.transition(7000, true);
+    world.detector.expect_until(7603 * MS);
+    world.transition(7610, false);
+    world.detector.expect_until(0);
+    world.run_until(9000);
+    let recovered = world.verdicts.pop().unwrap().1;
+    assert_eq!(
+        (world.verdicts.pop(), recovered),
+        (Some((7603, frozen(7000))), Verdict::Recovered { duration_ns: 610 * MS })
+    );
+}
+
+#[test]
+fn a_freeze_that_was_there_before_the_announcement_goes_on_when_that_is_taken_back() {
+    let mut world = World::new();
+    world.transition(1000, true);
+    world.run_until(1400);
+    world.detector.expect_until(5000 * MS);
+    world.run_until(1700);
+    world.detector.expect_until(0);
+    world.detector.start_afresh(1700 * MS);
+    world.transition(2000, false);
+    world.run_until(3000);
+    let recovered = (2050, Verdict::Recovered { duration_ns: 1000 * MS });
+    assert_eq!(world.verdicts, [(1250, frozen(1000)), recovered]);
+}
+
+#[test]
+fn what_the_watchers_own_work_takes_is_no_stop_of_the_process() {
+    // At the detection it works for 150 ms, and again at 500 ms; the freeze lasts 600 ms.
+    let mut world = World::new();
+    world.transition(1000, true);
+    world.run_until(1250);
+    world.now = 1400 * MS;
+    world.detector.wait_from(1400 * MS);
+    world.run_until(1500);
+    world.now = 1640 * MS;
+    world.reading =
+        Reading { epoch: (9, 0), busy: false, since_ns: 1600 * MS, silence: Some((1, 1600 * MS)) };
+    world.detector.wait_from(1640 * MS);
+    world.look_at(1640);
+    assert_eq!(world.verdicts, [(1250, frozen(1000)), (1640, Verdict::Recovered { duration_ns: 600 * MS })]);
+    assert_eq!(world.detector.late_ticks(), 0);
+    // Before it: other loops' captures come first, and yet it is noticed as soon as that is over.
+    world.transition(3000, true);
+    world.run_until(3150);
+    world.now = 3270 * MS;
+    world.detector.wait_from(3270 * MS);
+    world.run_until(3270);
+    assert_eq!(world.verdicts[2..], [(3270, frozen(3000))]);
+    assert_eq!(world.detector.late_ticks(), 0);
+    // Whoever works for ten seconds was stopped meanwhile.
+    world.now = 13_270 * MS;
+    world.detector.wait_from(13_270 * MS);
+    world.look_at(13_270);
+    assert_eq!(world.detector.late_ticks(), 1);
+    world.transition(13_300, false);
+    world.run_until(14_000);
+    let Some((_, Verdict::Recovered { duration_ns })) = world.verdicts.last() else { panic!() };
+    assert!((300..=900).contains(&(duration_ns / MS)), "{} ms", duration_ns / MS);
+}

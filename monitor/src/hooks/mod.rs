@@ -213,7 +213,7 @@ fn answer(closures: &mut Closures, candidate: &Candidate) -> Answer {
             Err(_) => closures.filter = None,
         }
     }
-    if let Some(enrich) = &mut closures.enrich {
+    if let Some(enrich) = closures.enrich.as_mut().filter(|_| answer.wanted) {
         let mut values = Values::default();
         match catch_unwind(AssertUnwindSafe(|| enrich(candidate, &mut values))) {
             Ok(()) => answer.values = values,

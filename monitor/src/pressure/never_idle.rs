@@ -41,6 +41,11 @@ impl NeverIdle {
         self.since_ns.take().map(|since| now_ns.saturating_sub(since))
     }
 
+    /// The watcher has done its work: the time that this took is none in which nobody watched.
+    pub(crate) const fn wait_from(&mut self, now_ns: u64) {
+        self.last_ns = now_ns;
+    }
+
     /// One look: when the loop last came back from a wait.
     pub(crate) fn look(&mut self, now_ns: u64, waited_ns: u64) -> IdleStep {
         let last_ns = std::mem::replace(&mut self.last_ns, now_ns);

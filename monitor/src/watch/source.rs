@@ -1,7 +1,8 @@
 //! What both strategies have in common.
 
+use super::expected::Expectations;
 use crate::detect::Reading;
-use crate::hooks::{Crumbs, Text};
+use crate::hooks::Crumbs;
 use crate::semaphore::Semaphore;
 use crate::subject::Subject;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -65,10 +66,8 @@ pub(crate) struct Control {
     pub(crate) freezes: AtomicU64,
     /// An `AppState`.
     pub(crate) app_state: AtomicU8,
-    /// Until when the program expects to block; zero: it does not.
-    pub(crate) expected_until_ns: AtomicU64,
-    /// Why.
-    pub(crate) expected: Mutex<Text<64>>,
+    /// What the program expects to block for.
+    pub(crate) expected: Expectations,
     /// What happened last, as the program told it.
     pub(crate) crumbs: Mutex<Crumbs>,
     pub(crate) counted: AtomicU64,

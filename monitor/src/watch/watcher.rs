@@ -40,7 +40,9 @@ impl<S: Source> Watcher<S> {
             // Read before the look: what ended before the stop is still seen to have ended.
             let stop = control.stop.load(Ordering::Acquire);
             detector.set_threshold(self.threshold());
-            detector.expect_until(control.expected_until_ns.load(Ordering::Acquire));
+            let (expected_until_ns, kept_ns) = control.expected.in_force();
+            detector.expect_until(expected_until_ns);
+            detector.start_afresh(kept_ns);
             let now = clock::now();
             let mut watched = self.source.read(now);
             watched.reading = control.with_pauses(watched.reading);
@@ -55,6 +57,10 @@ impl<S: Source> Watcher<S> {
                 self.close_all(now, detector.frozen_for(now));
                 return self.recorder.finish();
             }
+            // What all this took is no delay: lateness is measured from here on.
+            let waits_from = clock::now();
+            detector.wait_from(waits_from);
+            self.never_idle.iter_mut().for_each(|(never, _)| never.wait_from(waits_from));
             let by_cpu = self.cpu.as_ref().map(|(cpu, _)| cpu.due_ns());
             let interval = self.threshold().interval_ns;
             match (step.next, by_cpu) {
@@ -130,7 +136,7 @@ impl<S: Source> Watcher<S> {
     fn look_for_waits(&mut self, watched: &Watched, now: u64, verdict: Verdict, late: bool) {
         let Self { source, recorder, never_idle, control, .. } = self;
         let (Some((never, track)), Some(waited_ns)) = (never_idle, watched.waited_ns) else { return };
-        let expected = now < control.expected_until_ns.load(Ordering::Acquire);
+        let expected = now < control.expected.in_force().0;
         let paused = expected || control.pauses.load(Ordering::Acquire) > 0;
         if late || paused || verdict != Verdict::Healthy {
             if let Some(duration_ns) = never.start_afresh(now) {

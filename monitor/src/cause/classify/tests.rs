@@ -253,3 +253,17 @@ fn a_wait_that_no_signal_ends_is_input_or_output() {
     assert_eq!(cause(Seen { state: RunState::Uninterruptible, ..QUIET }), Cause::Io);
     assert_eq!(cause(QUIET), Cause::Unknown);
 }
+
+#[test]
+fn a_loop_that_runs_for_a_peers_answer_alone_is_not_idle() {
+    const POLL: u32 = 7;
+    let functions = |names: &[&str]| -> Vec<(u32, Known)> {
+        (1..).zip(names.iter().map(|name| known(name.as_bytes()).unwrap())).collect()
+    };
+    let waits = functions(&["g_main_loop_run", "g_dbus_connection_send_message_with_reply_sync"]);
+    assert_eq!(called(POLL, [4096, 1, 1000], &waits), Cause::Peer);
+    let finding = classify(&Seen { call: call(POLL, [4096, 1, 1000]), functions: &waits, ..QUIET });
+    let named = finding.evidence().iter().find(|evidence| evidence.kind == EvidenceKind::Function).unwrap();
+    assert_eq!((named.a, named.text), (2, &b"g_dbus_connection_send_message_with_reply_sync"[..]));
+    assert_eq!(called(POLL, [4096, 1, 1000], &functions(&["g_main_loop_run"])), Cause::Idle);
+}

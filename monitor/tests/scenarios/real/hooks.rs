@@ -33,6 +33,67 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 )
             },
         ),
+        scenario(
+            "-",
+            "a filter that wants no micro freezes: 320 ms, then 700 ms",
+            "1 filtered, 1 whole, Detected Recovered",
+            || {
+                let phases = Arc::new(Mutex::new(Vec::new()));
+                let hears = phases.clone();
+                let set = |builder: Builder| {
+                    let builder = builder.filter(|freeze| freeze.severity > Severity::Micro);
+                    builder.on_freeze(move |freeze| {
+                        hears
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(format!("{:?}", freeze.phase));
+                    })
+                };
+                let (records, monitor) = watched(set, |_, beacon| {
+                    turn(beacon, || std::thread::sleep(ms(320)));
+                    turn(beacon, long_part);
+                });
+                let filtered = monitor.statistics().filtered;
+                let first =
+                    |record: &Record| record.samples.as_ref()?.samples.first().map(|sample| sample.at_ns);
+                // Also what it did before it was wanted.
+                let whole = records.iter().filter(|record| {
+                    record.duration_ns >= 690_000_000
+                        && first(record).is_some_and(|at_ns| at_ns < 250_000_000)
+                        && leads_with(record, "long_part")
+                });
+                let phases = phases.lock().unwrap_or_else(PoisonError::into_inner).join(" ");
+                format!("{filtered} filtered, {} whole, {phases}", whole.count())
+            },
+        ),
+        scenario(
+            "6",
+            "a filter that takes 150 ms, freezes of 600 ms",
+            "2 of 600 ms, not stopped, 0 late",
+            || {
+                let set = |builder: Builder| {
+                    builder.record_repeats(true).filter(|_| {
+                        std::thread::sleep(ms(150));
+                        true
+                    })
+                };
+                let (records, monitor) = watched(set, |_, beacon| {
+                    for _ in 0..2 {
+                        turn(beacon, || std::thread::sleep(ms(600)));
+                        std::thread::sleep(ms(200));
+                    }
+                });
+                let right =
+                    records.iter().filter(|record| (595..640).contains(&(record.duration_ns / 1_000_000)));
+                let stopped = records.iter().any(|record| labels_of(record).contains(&"stopped"));
+                let late = monitor.statistics().late_ticks;
+                format!(
+                    "{} of 600 ms,{} stopped, {late} late",
+                    right.count(),
+                    if stopped { "" } else { " not" }
+                )
+            },
+        ),
         scenario("-", "a hook that panics, and one that hangs", "2 records, 2 records", || {
             let two = |beacon: &Beacon| (0..2).for_each(|_| turn(beacon, || std::thread::sleep(ms(400))));
             std::panic::set_hook(Box::new(|_| {}));

@@ -103,6 +103,90 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             },
         ),
         scenario(
+            "12",
+            "two announcements, taken back in any order, then 600 ms",
+            "2 freezes, 0 expected",
+            || {
+                let set = |builder: Builder| builder.record_repeats(true);
+                let (records, _) = watched(set, |monitor, beacon| {
+                    for first_first in [true, false] {
+                        let one = monitor.expect(ms(60_000), "one");
+                        let other = monitor.expect(Duration::MAX, "other");
+                        let (first, second) = if first_first { (one, other) } else { (other, one) };
+                        drop(first);
+                        // By another thread.
+                        std::thread::scope(|scope| drop(scope.spawn(|| drop(second))));
+                        turn(beacon, || std::thread::sleep(ms(600)));
+                    }
+                });
+                let expected = records.iter().filter(|record| labels_of(record).contains(&"expected"));
+                format!("{} freezes, {} expected", records.len(), expected.count())
+            },
+        ),
+        scenario("12", "announced for 3 s, one around it of 500 ms taken back first", "0 freezes", || {
+            let (records, _) = watched(
+                |builder| builder,
+                |monitor, beacon| {
+                    turn(beacon, || {
+                        let around = monitor.expect(ms(500), "around");
+                        let _expected = monitor.expect(ms(3000), "opens the database");
+                        drop(around);
+                        std::thread::sleep(ms(1200));
+                    });
+                },
+            );
+            format!("{} freezes", records.len())
+        }),
+        scenario(
+            "12",
+            "600 ms as announced and 60 ms more, then 300 ms more",
+            "0 freezes, then 1 freezes of 300 ms",
+            || {
+                let blocked = |more: u64| {
+                    let (records, _) = watched(
+                        |builder| builder,
+                        |monitor, beacon| {
+                            turn(beacon, || {
+                                let expected = monitor.expect(ms(5000), "opens the database");
+                                std::thread::sleep(ms(600));
+                                drop(expected);
+                                std::thread::sleep(ms(more));
+                            });
+                        },
+                    );
+                    records
+                };
+                let (short, long) = (blocked(60).len(), blocked(300));
+                let lasted = long.first().map_or(0, |record| record.duration_ns / 1_000_000);
+                let near = if (299..400).contains(&lasted) { 300 } else { lasted };
+                format!("{short} freezes, then {} freezes of {near} ms", long.len())
+            },
+        ),
+        scenario("-", "24 loops frozen at one time for 800 ms", "24 records of 800 ms, 0 stopped", || {
+            let path = file();
+            let loops: Vec<_> = (0..24)
+                .map(|number| {
+                    let path = path.clone();
+                    std::thread::spawn(move || {
+                        let size = Size { slots: 32, ..Size::default() };
+                        let builder = Monitor::builder(&format!("loop {number}")).report_file(&path, size);
+                        let (_monitor, beacon) = builder.record_repeats(true).watch_run_loop().unwrap();
+                        beacon.transition(Activity::Entry);
+                        beacon.transition(Activity::BeforeWaiting);
+                        std::thread::sleep(ms(150));
+                        turn(&beacon, || std::thread::sleep(ms(800)));
+                        std::thread::sleep(ms(150));
+                    })
+                })
+                .collect();
+            loops.into_iter().for_each(|thread| thread.join().unwrap());
+            let records = records(&path);
+            let right =
+                records.iter().filter(|record| (795..850).contains(&(record.duration_ns / 1_000_000)));
+            let stopped = records.iter().filter(|record| labels_of(record).contains(&"stopped"));
+            format!("{} records of 800 ms, {} stopped", right.count(), stopped.count())
+        }),
+        scenario(
             "13",
             "a loop that turns for a second and never waits",
             "1 never idle, leads with its work",
