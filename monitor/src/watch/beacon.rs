@@ -31,7 +31,7 @@ pub(crate) struct BeaconShared {
     parked: AtomicBool,
     /// For a loop that tells of its waits only.
     pub(super) turns: Turns,
-    control: Arc<Control>,
+    pub(super) control: Arc<Control>,
     thread: AtomicI32,
 }
 
