@@ -225,7 +225,8 @@ impl Builder {
     /// # Errors
     /// See [`StartError`]. Nothing is left behind then, but for a report file.
     pub fn watch_by_ping(self, target: impl PingTarget, thread: ThreadId) -> Result<Monitor, StartError> {
-        self.start(PingSource::new(target, thread), Arc::new(Control::default()))
+        let control = Arc::new(Control::default());
+        self.start(PingSource::new(target, thread, control.clone()), control)
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -262,7 +263,8 @@ impl Builder {
         };
         let capturer =
             Capturer::new(source.subject(), suspender, self.together).map_err(StartError::System)?;
-        let hooks = Hooks::start(component.clone(), self.closures).map_err(StartError::System)?;
+        let hooks =
+            Hooks::start(component.clone(), self.closures, control.clone()).map_err(StartError::System)?;
         let hooks_thread = hooks.thread();
         let recorder = Recorder::new(component, settings, facts, capturer, file, control.clone(), hooks);
         let interval_ns = self.threshold.interval_ns;

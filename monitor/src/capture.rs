@@ -1,6 +1,7 @@
 //! The stacks of threads, in memory that is there from the start.
 
 use crate::cause::{self, Circumstances, Finding, Names};
+use crate::per_process::PerProcess;
 use crate::stacks::Stacks;
 use crate::subject::{self, Subject};
 use freezeframe_arch::PacMask;
@@ -10,8 +11,6 @@ use freezeframe_unwind::snapshot::{Options, ThreadCapture, View};
 use freezeframe_unwind::suspend::Suspender;
 use freezeframe_unwind::threads::{ThreadId, current};
 use freezeframe_unwind::walk::Frame;
-use std::sync::{Mutex, PoisonError};
-
 /// Takes stacks, never of the monitor's own threads.
 pub(crate) struct Capturer {
     pub(crate) subject: Subject,
@@ -23,7 +22,7 @@ pub(crate) struct Capturer {
 }
 
 /// Loops that freeze together, on the same lock say, are captured one after the other.
-static CAPTURING: Mutex<()> = Mutex::new(());
+static CAPTURING: PerProcess<()> = PerProcess::new();
 
 impl Capturer {
     pub(crate) fn new(subject: Subject, suspender: Suspender, together: bool) -> std::io::Result<Self> {
@@ -36,6 +35,8 @@ impl Capturer {
     pub(crate) fn begin(&mut self, hooks: Option<ThreadId>) {
         let watcher = current();
         self.own = [watcher, hooks.unwrap_or(watcher)];
+        // It is made now, not in the middle of a freeze.
+        drop(CAPTURING.lock());
         // Without a table now, the refresh at the freeze will say so.
         let _ = self.refresh();
     }
@@ -47,7 +48,7 @@ impl Capturer {
 
     /// Takes the stacks of all threads, `first` first. `still` says, while that is held, whether what is to be seen goes on.
     pub(crate) fn all(&mut self, first: ThreadId, still: &dyn Fn() -> bool) -> Result<(), String> {
-        let _turn = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = CAPTURING.lock();
         let options = Options { first: Some(first), exclude: &self.own, still, ..Options::default() };
         let captured = self.snapshot.capture(self.subject, &self.suspender, &self.images, &options);
         self.check_locks();
@@ -56,7 +57,7 @@ impl Capturer {
 
     /// Takes the stack of one thread.
     pub(crate) fn one(&mut self, thread: ThreadId, still: &dyn Fn() -> bool) {
-        let _turn = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = CAPTURING.lock();
         // A sample is not worth a call of the program's.
         let options = Options { first: Some(thread), interrupt: false, still, ..Options::default() };
         self.snapshot.capture_thread(self.subject, &self.suspender, &self.images, thread, &options);

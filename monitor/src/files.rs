@@ -1,10 +1,11 @@
 //! The report files that this process has open: whoever names the same file shares it.
 
+use crate::per_process::PerProcess;
 use freezeframe_report::file::{FileError, ReportFile, Size};
 use freezeframe_report::ring::Owner;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 struct Open {
     /// Device and inode.
@@ -12,11 +13,11 @@ struct Open {
     file: Weak<ReportFile>,
 }
 
-static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+static OPEN: PerProcess<Vec<Open>> = PerProcess::new();
 
 /// Opens the file at `path`, or shares it with who has it open in this process.
 pub(crate) fn open(path: &Path, size: Size, owner: Owner) -> Result<Arc<ReportFile>, FileError> {
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = OPEN.lock();
     open.retain(|open| open.file.strong_count() > 0);
     if let Some(id) = identify(path)
         && let Some(file) = open.iter().find(|open| open.id == id).and_then(|open| open.file.upgrade())

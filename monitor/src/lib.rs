@@ -78,6 +78,7 @@ pub mod leaks;
 mod monitor;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod outside;
+mod per_process;
 mod pressure;
 mod record;
 mod recover;

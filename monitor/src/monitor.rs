@@ -19,6 +19,9 @@ pub struct Monitor {
     own: [Option<ThreadId>; 2],
     /// Closed when the watcher has ended.
     ended: Mutex<Receiver<()>>,
+    /// Its end is this value's, whatever the watcher may still be doing: a closure of the program's that hangs must not keep the loop
+    /// from being watched anew.
+    _registration: Registration,
 }
 
 /// What a monitor has cost and seen so far.
@@ -39,8 +42,12 @@ pub struct Statistics {
     pub never_idle: u64,
     /// How often the process took much of the processors for long.
     pub cpu_high: u64,
-    /// What the callback did not hear of, since it was too slow.
+    /// What the callback has not heard of: what waits while it is busy or hangs, and what found no place or came after it had
+    /// panicked.
     pub unheard: u64,
+    /// How many closures of the program's have panicked, and so are not called any more: hooks, and what asks the loop for a sign of
+    /// life. See [`Monitor::is_watching`].
+    pub panicked: u64,
     /// How often the watcher has woken up.
     pub wakeups: u64,
     /// Ticks that came too late to count.
@@ -62,17 +69,17 @@ impl Monitor {
         let (alive, ended) = sync_channel(0);
         let (runs, begun) = sync_channel(1);
         let thread = std::thread::Builder::new().name("freezeframe".into()).spawn(move || {
+            let _blind = BlindAtTheEnd(watcher.control.clone());
             watcher.begin();
             let _ = runs.send(());
             watcher.run();
-            // The loop may be watched anew as soon as anybody can know that this watcher has ended.
-            drop(registration);
             drop(alive);
         })?;
         // A thread allocates while it begins. From here on it does not, and can watch a loop that is frozen with the
         // allocator's lock; and it knows the images, whatever becomes of `/proc`.
         let _ = begun.recv();
-        Ok(Self { control, own: [Some(thread.thread().id()), hooks], ended: Mutex::new(ended) })
+        let (own, ended) = ([Some(thread.thread().id()), hooks], Mutex::new(ended));
+        Ok(Self { control, own, ended, _registration: registration })
     }
 
     /// Stops counting until the guard is dropped: while the program knows that its loop will not turn. Pauses add up. After
@@ -140,14 +147,22 @@ impl Monitor {
             never_idle: load(&control.never_idle),
             cpu_high: load(&control.cpu_high),
             unheard: load(&control.unheard),
+            panicked: load(&control.panicked),
             wakeups: load(&control.wakeups),
             late_ticks: load(&control.late_ticks),
         }
     }
 
+    /// Whether it would notice a freeze, unless it is paused. Not if no ping can be posted any more, since
+    /// [`PingTarget::post`](crate::PingTarget::post) has panicked, or if the watcher has ended. A loop is not called healthy then: it
+    /// is not known.
+    pub fn is_watching(&self) -> bool {
+        !self.control.blind.load(Ordering::Acquire)
+    }
+
     /// Stops watching. Returns when the watcher has ended, or after one timeout if it does not end: a callback that does
-    /// not return keeps its own thread, but not the caller's. The loop may be frozen all the while. Stopping from the
-    /// callback does not wait.
+    /// not return keeps its own thread, but not the caller's. The loop may be frozen all the while, and may be watched anew after
+    /// this. Stopping from the callback does not wait.
     pub fn stop(self) {}
 }
 
@@ -160,6 +175,15 @@ impl Drop for Monitor {
             let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = ended.recv_timeout(patience);
         }
+    }
+}
+
+/// However the watcher ends, it sees nothing any more.
+struct BlindAtTheEnd(Arc<Control>);
+
+impl Drop for BlindAtTheEnd {
+    fn drop(&mut self) {
+        self.0.blind.store(true, Ordering::Release);
     }
 }
 

@@ -369,9 +369,7 @@ impl Recorder {
         let Some(open) = track.open.as_ref().filter(|open| open.told) else { return };
         let candidate = candidate(track.kind, duration_ns, open.severity, track.finding().cause);
         let (counted, record) = (open.counted, open.heard.clone());
-        if !self.hooks.tell(Heard { candidate, phase, delay_ns, counted, record }) {
-            count(&self.control.unheard);
-        }
+        self.hooks.tell(Heard { candidate, phase, delay_ns, counted, record });
     }
 }
 

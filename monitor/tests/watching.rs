@@ -242,8 +242,15 @@ fn stopping_does_not_wait_for_a_frozen_loop_nor_for_a_callback_that_hangs() {
     monitor.stop();
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(5), "stop took {took:?}, the callback hangs for good");
+    assert!(
+        Monitor::builder("again").watch_run_loop().is_ok(),
+        "the claim on the loop ends with the monitor"
+    );
     drop(hang);
-    wait_for("the end of the watcher", || Monitor::builder("again").watch_run_loop().is_ok());
+    wait_for("the end of the record", || {
+        Report::open(&path)
+            .is_ok_and(|report| report.records.iter().all(|r| r.outcome != RecordOutcome::Ongoing))
+    });
     let records = records(&path);
     assert_eq!((records.len(), records[0].outcome), (1, RecordOutcome::Unknown));
 }
@@ -264,7 +271,10 @@ fn stopping_from_another_thread_while_the_loop_is_frozen_closes_the_record() {
     let took = stopper.join().unwrap();
     assert!(took < Duration::from_secs(5), "{took:?}");
     // It returns within a timeout, whether or not the watcher is still writing.
-    wait_for("the end of the watcher", || Monitor::builder("again").watch_run_loop().is_ok());
+    wait_for("the end of the record", || {
+        Report::open(&path)
+            .is_ok_and(|report| report.records.iter().all(|r| r.outcome != RecordOutcome::Ongoing))
+    });
     assert_eq!(records(&path)[0].outcome, RecordOutcome::Unknown);
 }
 

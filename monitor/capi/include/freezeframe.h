@@ -279,7 +279,7 @@ typedef struct ff_statistics {
   uint64_t wakeups;
   // Ticks that came too late to count.
   uint64_t late_ticks;
-  // What the callback did not hear of, since it was too slow.
+  // What the callback has not heard of: what waits while it is busy or hangs, and what found no place.
   uint64_t unheard;
   // Zero.
   uint64_t reserved[4];

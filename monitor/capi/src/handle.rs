@@ -6,7 +6,7 @@ use crate::error::ff_monitor_error::{self, *};
 use crate::error::{because, guarded};
 use freezeframe_monitor::{Beacon, Builder, Expectation, Monitor, Pause, Ping, StartError};
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A monitor. It is never freed: what is done with one that was stopped is an error.
@@ -19,6 +19,8 @@ pub struct ff_monitor {
     pub(crate) ping: Mutex<Option<(u64, Ping)>>,
     pub(crate) pings: AtomicU64,
     pub(crate) values: SharedValues,
+    /// The one that was made before.
+    kept_before: AtomicPtr<ff_monitor>,
 }
 
 /// What lives until the stop.
@@ -68,8 +70,15 @@ impl LoopsBeacon {
     }
 }
 
-/// Keeps the handles reachable: they are no leak.
-static HANDLES: Mutex<Vec<&'static ff_monitor>> = Mutex::new(Vec::new());
+/// Keeps the handles reachable, as a list: they are no leak. Without a lock, which a forked child might find taken for good.
+static HANDLES: AtomicPtr<ff_monitor> = AtomicPtr::new(std::ptr::null_mut());
+
+fn keep(handle: &'static ff_monitor) {
+    let _ = HANDLES.fetch_update(Ordering::AcqRel, Ordering::Acquire, |latest| {
+        handle.kept_before.store(latest, Ordering::Relaxed);
+        Some(std::ptr::from_ref(handle).cast_mut())
+    });
+}
 
 /// Those that were started and not stopped; all others stay as they are.
 pub(crate) fn of<'a>(monitor: *const ff_monitor) -> Result<&'a ff_monitor, ff_monitor_error> {
@@ -109,7 +118,7 @@ pub(crate) unsafe fn start(
         // SAFETY: as the caller promises.
         let builder = unsafe { builder(config, &values) }?;
         let handle: &'static ff_monitor = Box::leak(Box::new(ff_monitor { values, ..Default::default() }));
-        HANDLES.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        keep(handle);
         let monitor = watch(builder, handle)?;
         *handle.lock() = Some(Running { monitor, pauses: Vec::new(), expectations: Vec::new() });
         // SAFETY: as the caller promises.

@@ -142,7 +142,7 @@ pub struct ff_statistics {
     pub wakeups: u64,
     /// Ticks that came too late to count.
     pub late_ticks: u64,
-    /// What the callback did not hear of, since it was too slow.
+    /// What the callback has not heard of: what waits while it is busy or hangs, and what found no place.
     pub unheard: u64,
     /// Zero.
     pub reserved: [u64; 4],

@@ -69,7 +69,8 @@ impl Builder {
         run_loop: &RunLoop,
         extra_modes: &[&str],
     ) -> Result<Monitor, StartError> {
-        let pings = PingSource::new(Pings::add(run_loop, extra_modes), run_loop.thread());
-        self.start(Checked::new(pings, run_loop, None), Arc::new(Control::default()))
+        let control = Arc::new(Control::default());
+        let pings = PingSource::new(Pings::add(run_loop, extra_modes), run_loop.thread(), control.clone());
+        self.start(Checked::new(pings, run_loop, None), control)
     }
 }

@@ -14,7 +14,7 @@ use super::memory::Guarded;
 use super::signals::{self, Info};
 use super::stack;
 use super::writer::Writer;
-use crate::ending::PROCESS_ENDS;
+use crate::ending;
 use freezeframe_arch::linux::{from_ucontext, ucontext_bytes};
 use freezeframe_arch::{Architecture, Registers};
 use freezeframe_asm::{call_on_stack, land};
@@ -80,7 +80,7 @@ extern "C" fn handler(_signal: i32, raw: *mut libc::siginfo_t, context: *mut lib
         let me = freezeframe_unwind::threads::current().0;
         match OWNER.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                PROCESS_ENDS.store(true, Ordering::Release);
+                ending::begin();
                 let crash = Interrupted { prepared, info, context };
                 // SAFETY: OWNER makes the stack this thread's.
                 unsafe { call_on_stack(prepared.stack.end(), report, &raw const crash as usize, &LANDING) };

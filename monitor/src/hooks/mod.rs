@@ -13,9 +13,10 @@ pub use text::Values;
 pub(crate) use text::{Crumbs, Text};
 
 use crate::freeze::{Candidate, Freeze, Heard};
+use crate::sync::atomic::Ordering;
+use crate::watch::Control;
 use freezeframe_unwind::threads::{ThreadId, current};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -82,22 +83,31 @@ pub(crate) struct Hooks {
     /// As the system knows it: it is left out of captures.
     pub(crate) id: Option<ThreadId>,
     asks: bool,
+    hears: bool,
+    control: Arc<Control>,
 }
 
 impl Hooks {
     /// Starts the thread, if there is a closure.
-    pub(crate) fn start(component: Arc<str>, closures: Closures) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        component: Arc<str>,
+        closures: Closures,
+        control: Arc<Control>,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         shared.lock().events.reserve_exact(EVENTS);
-        let mut hooks = Self { shared: shared.clone(), thread: None, id: None, asks: false };
+        let mut hooks =
+            Self { shared: shared.clone(), thread: None, id: None, asks: false, hears: false, control };
         if closures.is_empty() {
             return Ok(hooks);
         }
         hooks.asks = closures.filter.is_some() || closures.enrich.is_some();
+        hooks.hears = closures.on_freeze.is_some();
+        let control = hooks.control.clone();
         let (send, known) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("freezeframe-hks".into()).spawn(move || {
             let _ = send.send(current());
-            serve(&shared, &component, closures);
+            serve(&shared, &component, closures, &control);
         })?;
         // Where locks are made when they are first used, this one is now: not in the middle of a freeze.
         drop(hooks.shared.answered.wait_timeout(hooks.shared.lock(), Duration::ZERO));
@@ -138,18 +148,18 @@ impl Hooks {
         }
     }
 
-    /// Tells the program of something, in its own time. False if that finds no place.
-    pub(crate) fn tell(&self, event: Heard) -> bool {
-        if self.thread.is_none() {
-            return true;
+    /// Tells the program of something, in its own time. Until it hears of that, it is counted as unheard; for good, if there is
+    /// no place for it.
+    pub(crate) fn tell(&self, event: Heard) {
+        if !self.hears {
+            return;
         }
+        self.control.unheard.fetch_add(1, Ordering::Relaxed);
         let mut mailbox = self.shared.lock();
-        let fits = mailbox.events.len() < EVENTS;
-        if fits {
+        if mailbox.events.len() < EVENTS {
             mailbox.events.push_back(event);
             self.shared.asked.notify_one();
         }
-        fits
     }
 
     /// Waits until everything was told, however long the closures take.
@@ -171,7 +181,7 @@ impl Drop for Hooks {
 }
 
 /// The hooks' thread, until the mailbox is closed and empty.
-fn serve(shared: &Shared, component: &str, mut closures: Closures) {
+fn serve(shared: &Shared, component: &str, mut closures: Closures, control: &Control) {
     loop {
         let mut mailbox = shared.lock();
         let (question, event) = loop {
@@ -188,10 +198,10 @@ fn serve(shared: &Shared, component: &str, mut closures: Closures) {
         };
         mailbox.busy = true;
         drop(mailbox);
-        let answer = question.map(|candidate| answer(&mut closures, &candidate));
+        let answer = question.map(|candidate| answer(&mut closures, &candidate, control));
         if let (Some(event), Some(on_freeze)) = (event, &mut closures.on_freeze) {
-            let call = AssertUnwindSafe(|| on_freeze(&event.as_freeze(component)));
-            if catch_unwind(call).is_err() {
+            control.unheard.fetch_sub(1, Ordering::Relaxed);
+            if control.call(|| on_freeze(&event.as_freeze(component))).is_none() {
                 closures.on_freeze = None;
             }
         }
@@ -205,19 +215,19 @@ fn serve(shared: &Shared, component: &str, mut closures: Closures) {
 }
 
 /// A closure that panics is not asked again; nothing is filtered out for that.
-fn answer(closures: &mut Closures, candidate: &Candidate) -> Answer {
+fn answer(closures: &mut Closures, candidate: &Candidate, control: &Control) -> Answer {
     let mut answer = Answer { wanted: true, values: Values::default() };
     if let Some(filter) = &mut closures.filter {
-        match catch_unwind(AssertUnwindSafe(|| filter(candidate))) {
-            Ok(wanted) => answer.wanted = wanted,
-            Err(_) => closures.filter = None,
+        match control.call(|| filter(candidate)) {
+            Some(wanted) => answer.wanted = wanted,
+            None => closures.filter = None,
         }
     }
     if let Some(enrich) = closures.enrich.as_mut().filter(|_| answer.wanted) {
         let mut values = Values::default();
-        match catch_unwind(AssertUnwindSafe(|| enrich(candidate, &mut values))) {
-            Ok(()) => answer.values = values,
-            Err(_) => closures.enrich = None,
+        match control.call(|| enrich(candidate, &mut values)) {
+            Some(()) => answer.values = values,
+            None => closures.enrich = None,
         }
     }
     answer

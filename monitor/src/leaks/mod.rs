@@ -28,18 +28,22 @@ pub use weak::WeakReference;
 
 use crate::clock::now;
 use book::Book;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 /// Looks for objects that should be gone. It has a thread, which sleeps while nothing is expected. Dropping it ends that.
 ///
 /// # Threads
-/// The callback runs on the watch's own thread. If it panics, that one call is lost.
+/// The callback runs on the watch's own thread. If it panics, that one call is lost. Dropping this ends the thread at once; if the
+/// callback is running, it is waited for, but not longer than 100 ms.
 #[derive(Debug)]
 pub struct LeakWatch {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: ThreadId,
+    /// Closed when the thread has ended.
+    ended: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -69,8 +73,12 @@ impl LeakWatch {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("freezeframe-leaks".into());
-        let thread = thread.spawn(move || watch(&theirs, callback))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let (alive, ended) = sync_channel(0);
+        let thread = thread.spawn(move || {
+            watch(&theirs, callback);
+            drop(alive);
+        })?;
+        Ok(Self { shared, thread: thread.thread().id(), ended: Mutex::new(ended) })
     }
 
     /// Expects an object to be dropped within two seconds. What is returned names it as the parent of others.
@@ -105,9 +113,9 @@ impl Drop for LeakWatch {
         self.shared.lock().stop = true;
         self.shared.changed.notify_one();
         // The callback may be what drops it.
-        let thread = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id());
-        if let Some(thread) = thread {
-            let _ = thread.join();
+        if self.thread != std::thread::current().id() {
+            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = ended.recv_timeout(Duration::from_millis(100));
         }
     }
 }
@@ -155,6 +163,27 @@ mod tests {
         let begun = std::time::Instant::now();
         drop(leaks);
         assert!(begun.elapsed() < Duration::from_secs(1), "before the first look");
+    }
+
+    #[test]
+    fn a_callback_that_hangs_does_not_keep_whoever_drops_the_watch() {
+        let (release, released) = mpsc::channel::<()>();
+        let (called, is_called) = mpsc::channel();
+        let leaks = LeakWatch::start(move |_| {
+            called.send(()).unwrap();
+            let _ = released.recv();
+        });
+        let leaks = leaks.unwrap();
+        let object = Arc::new(1);
+        let long_ago = now().saturating_sub(61_000_000_000);
+        leaks.shared.lock().book.expect(Box::new(Arc::downgrade(&object)), "one".into(), None, long_ago);
+        leaks.shared.changed.notify_one();
+        is_called.recv_timeout(Duration::from_secs(60)).unwrap();
+        let begun = std::time::Instant::now();
+        drop(leaks);
+        let took = begun.elapsed();
+        assert!((Duration::from_millis(100)..Duration::from_secs(10)).contains(&took), "{took:?}");
+        drop(release);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct BeaconShared {
     parked: AtomicBool,
     /// For a loop that tells of its waits only.
     pub(super) turns: Turns,
-    control: Arc<Control>,
+    pub(super) control: Arc<Control>,
 }
 
 impl BeaconShared {

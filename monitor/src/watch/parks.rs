@@ -55,9 +55,12 @@ impl Turns {
     /// Called by the watcher, which has found the loop at work.
     pub(super) fn ask(shared: &Arc<BeaconShared>) {
         let turns = &shared.turns;
-        let mut ask = turns.ask.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ask) = ask.as_mut().filter(|_| !turns.is_open.swap(true, Ordering::AcqRel)) {
-            ask(Turn { shared: shared.clone() });
+        let mut asks = turns.ask.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ask) = asks.as_mut().filter(|_| !turns.is_open.swap(true, Ordering::AcqRel)) {
+            let turn = Turn { shared: shared.clone() };
+            if shared.control.call(|| ask(turn)).is_none() {
+                *asks = None;
+            }
         }
     }
 
@@ -106,7 +109,8 @@ impl Beacon {
 
     /// Sets how a loop that tells of its waits only is asked for a sign of life: `ask` hands the turn over to the loop, as a
     /// task like any other, and does not wait for it. Called by the watcher, once in a timeout at most, if it finds the loop at
-    /// work: an idle loop is left alone.
+    /// work: an idle loop is left alone. One that panics is not called again; the loop is watched by its waits alone then, and
+    /// [`Statistics::panicked`](crate::Statistics::panicked) says so.
     pub fn ask_by(&self, ask: impl FnMut(Turn) + Send + 'static) {
         self.shared.turns.set(Some(Box::new(ask)));
     }
@@ -163,6 +167,18 @@ mod tests {
         beacon.transition(Activity::BeforeWaiting);
         shared.read(0);
         assert!(asked.try_recv().is_err(), "an idle loop is not woken");
+    }
+
+    #[test]
+    fn a_closure_that_panics_is_not_asked_again_and_the_loops_own_signs_still_count() {
+        let (beacon, mut shared) = beacon();
+        beacon.ask_by(|_| panic!("this panic belongs to the test"));
+        beacon.transition(Activity::AfterWaiting);
+        let first = shared.read(0);
+        assert!((0..10).all(|_| shared.read(0).reading == first.reading) && first.reading.busy);
+        assert_eq!(shared.control.panicked.load(Ordering::Relaxed), 1);
+        beacon.transition(Activity::BeforeWaiting);
+        assert!(!shared.read(0).reading.busy);
     }
 
     #[test]

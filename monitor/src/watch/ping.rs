@@ -1,6 +1,6 @@
 //! The ping strategy: a question is posted to the loop, and its answer shows that the loop turns.
 
-use super::source::{Source, Watched};
+use super::source::{Control, Source, Watched};
 use crate::clock;
 use crate::detect::Reading;
 use crate::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -11,11 +11,12 @@ use std::sync::Arc;
 /// A loop that can be pinged.
 pub trait PingTarget: Send + 'static {
     /// Posts work to the loop: [`Ping::answer`] is to be called on the loop's thread, in its turn. Called by the watcher;
-    /// must not wait for the loop.
+    /// must not wait for the loop. If it panics, nothing is known of the loop from then on:
+    /// [`Monitor::is_watching`](crate::Monitor::is_watching) says so.
     fn post(&mut self, ping: Ping);
 
     /// Whether the loop waits for events right now. No ping is sent to such a loop, so that it is not woken up for
-    /// nothing. A loop that cannot tell is pinged at every tick.
+    /// nothing. A loop that cannot tell is pinged at every tick; so is one for which this has panicked.
     ///
     /// A loop that has ever said so is believed if it says that it does not: what it waits for then is no event.
     fn is_waiting(&self) -> bool {
@@ -63,6 +64,9 @@ pub(crate) struct PingSource<T> {
     shared: Arc<PingShared>,
     asked: u64,
     asked_ns: u64,
+    control: Arc<Control>,
+    /// Whether the target can be asked if it waits.
+    can_be_asked: bool,
     /// The target has said that its loop waits: it can tell.
     tells: bool,
 }
@@ -73,19 +77,46 @@ const fn open_epoch(generation: u64) -> u64 {
 }
 
 impl<T: PingTarget> PingSource<T> {
-    pub(crate) fn new(target: T, thread: ThreadId) -> Self {
+    pub(crate) fn new(target: T, thread: ThreadId, control: Arc<Control>) -> Self {
         let shared = PingShared {
             answered: AtomicU64::new(0),
             answered_ns: AtomicU64::new(0),
             thread: AtomicI32::new(thread.0),
         };
-        Self { target, shared: Arc::new(shared), asked: 0, asked_ns: 0, tells: false }
+        Self {
+            target,
+            shared: Arc::new(shared),
+            asked: 0,
+            asked_ns: 0,
+            control,
+            can_be_asked: true,
+            tells: false,
+        }
     }
 
+    /// Whether the loop says that it waits.
     fn is_waiting(&mut self) -> bool {
-        let waits = self.target.is_waiting();
+        let waits =
+            if self.can_be_asked { self.control.call(|| self.target.is_waiting()) } else { Some(false) };
+        self.can_be_asked &= waits.is_some();
+        let waits = waits.unwrap_or(false);
         self.tells |= waits;
         waits
+    }
+
+    /// Posts the next question. False if that cannot be done, now or ever again.
+    fn ask(&mut self, now_ns: u64) -> bool {
+        if self.control.blind.load(Ordering::Relaxed) {
+            return false;
+        }
+        let ping = Ping { generation: self.asked + 1, shared: self.shared.clone() };
+        let posted = self.control.call(|| self.target.post(ping)).is_some();
+        if posted {
+            (self.asked, self.asked_ns) = (self.asked + 1, now_ns);
+        } else {
+            self.control.blind.store(true, Ordering::Release);
+        }
+        posted
     }
 
     fn is_answered(&self) -> bool {
@@ -102,17 +133,14 @@ impl<T: PingTarget> Source for PingSource<T> {
             (answered > 0).then(|| (open_epoch(answered), self.shared.answered_ns.load(Ordering::Relaxed)));
         let mut busy = answered < self.asked;
         if !busy && !self.is_waiting() {
-            busy = true;
-            self.asked += 1;
-            self.asked_ns = now_ns;
-            self.target.post(Ping { generation: self.asked, shared: self.shared.clone() });
+            busy = self.ask(now_ns);
         }
         // An answered question is another epoch than the open one.
         let epoch = open_epoch(self.asked) + u64::from(!busy);
         let reading = Reading { epoch: (epoch, 0), busy, since_ns: self.asked_ns, silence };
         // A loop that says that it waits and yet does not answer waits in a mode that serves no pings.
         let waits = busy && self.is_waiting();
-        let waits = self.tells.then_some(waits);
+        let waits = (self.tells && self.can_be_asked).then_some(waits);
         Watched { reading, activity: 0, waited_ns: None, depth: 0, waits }
     }
 
@@ -161,7 +189,7 @@ mod tests {
     #[test]
     fn one_question_at_a_time_and_its_age_is_the_loops_silence() {
         let target = Loop::default();
-        let mut source = PingSource::new(target.clone(), ThreadId(1));
+        let mut source = PingSource::new(target.clone(), ThreadId(1), Arc::default());
         let first = source.read(1000);
         assert!(first.reading.busy && first.reading.since_ns == 1000);
         assert_eq!(source.read(2000).reading, first.reading, "still the same question");
@@ -179,7 +207,7 @@ mod tests {
     #[test]
     fn a_late_answer_cannot_spoil_a_later_round() {
         let target = Loop::default();
-        let mut source = PingSource::new(target.clone(), ThreadId(1));
+        let mut source = PingSource::new(target.clone(), ThreadId(1), Arc::default());
         source.read(1000);
         let late = target.posted.lock().unwrap().remove(0);
         // The loop answers a copy that was posted twice, say; the first one stays in its queue.
@@ -193,11 +221,46 @@ mod tests {
         );
     }
 
+    /// A target that panics, in one of its two functions.
+    struct Broken {
+        posts: bool,
+        posted: Arc<Mutex<Vec<Ping>>>,
+    }
+
+    impl PingTarget for Broken {
+        fn post(&mut self, ping: Ping) {
+            assert!(self.posts, "this panic belongs to the test");
+            self.posted.lock().unwrap().push(ping);
+        }
+
+        fn is_waiting(&self) -> bool {
+            assert!(!self.posts, "this panic belongs to the test");
+            false
+        }
+    }
+
+    #[test]
+    fn a_target_that_panics_is_not_asked_again_and_a_loop_that_cannot_be_pinged_is_neither_frozen_nor_watched()
+     {
+        for posts in [false, true] {
+            let control = Arc::<Control>::default();
+            let target = Broken { posts, posted: Arc::default() };
+            let posted = target.posted.clone();
+            let mut source = PingSource::new(target, ThreadId(1), control.clone());
+            let looks: Vec<_> = (1..=10).map(|at| source.read(at * 1000)).collect();
+            assert_eq!(control.panicked.load(Ordering::Relaxed), 1, "it is not called again");
+            assert_eq!(control.blind.load(Ordering::Relaxed), !posts);
+            assert!(looks.iter().all(|look| look.reading.busy == posts && look.waits != Some(true)));
+            // Who cannot say whether it waits is pinged all the same.
+            assert_eq!(posted.lock().unwrap().len(), usize::from(posts));
+        }
+    }
+
     #[test]
     fn a_waiting_loop_is_left_alone() {
         let target = Loop::default();
         target.waits.store(true, Ordering::Relaxed);
-        let mut source = PingSource::new(target.clone(), ThreadId(1));
+        let mut source = PingSource::new(target.clone(), ThreadId(1), Arc::default());
         assert!(!source.read(1000).reading.busy);
         assert!(!source.read(2000).reading.busy);
         assert!(target.posted.lock().unwrap().is_empty());
@@ -208,7 +271,7 @@ mod tests {
     #[test]
     fn a_target_that_has_never_said_that_it_waits_may_be_one_that_cannot_tell() {
         let target = Loop::default();
-        let mut source = PingSource::new(target.clone(), ThreadId(1));
+        let mut source = PingSource::new(target.clone(), ThreadId(1), Arc::default());
         assert_eq!(source.read(1000).waits, None);
         target.waits.store(true, Ordering::Relaxed);
         assert_eq!(source.read(2000).waits, Some(true), "and it does not answer: in a mode without pings");

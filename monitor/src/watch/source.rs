@@ -9,6 +9,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_report::layout::Outcome;
 use freezeframe_unwind::threads::ThreadId;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// What a strategy sees of the loop.
@@ -77,9 +78,21 @@ pub(crate) struct Control {
     pub(crate) never_idle: AtomicU64,
     pub(crate) cpu_high: AtomicU64,
     pub(crate) unheard: AtomicU64,
+    pub(crate) panicked: AtomicU64,
+    /// Nobody sees the loop any more.
+    pub(crate) blind: AtomicBool,
 }
 
 impl Control {
+    /// Calls a closure of the program's. None if it panics, which is counted: it is not to be called again.
+    pub(crate) fn call<T>(&self, closure: impl FnOnce() -> T) -> Option<T> {
+        let result = catch_unwind(AssertUnwindSafe(closure));
+        if result.is_err() {
+            self.panicked.fetch_add(1, Ordering::Relaxed);
+        }
+        result.ok()
+    }
+
     pub(crate) fn pause(&self) {
         self.pauses.fetch_add(1, Ordering::AcqRel);
     }

@@ -4,7 +4,7 @@ use super::cpu::CpuWatch;
 use super::source::{Control, Source, Watched};
 use crate::clock;
 use crate::detect::{Detector, Next, Threshold, Verdict};
-use crate::ending::PROCESS_ENDS;
+use crate::ending;
 use crate::pressure::{CpuStep, IdleStep, NeverIdle};
 use crate::record::{Occasion, Recorder};
 use crate::sampler::Silence;
@@ -102,7 +102,7 @@ impl<S: Source> Watcher<S> {
                 }
                 None => freezes.sampler.reset(),
             },
-            Verdict::Frozen { .. } if PROCESS_ENDS.load(Ordering::Acquire) => {}
+            Verdict::Frozen { .. } if ending::has_begun() => {}
             Verdict::Frozen { started_ns, discounted_ns } => {
                 control.freezes.fetch_add(1, Ordering::Relaxed);
                 let lasted = now.saturating_sub(started_ns).saturating_sub(discounted_ns);

@@ -7,6 +7,7 @@ use freezeframe_report::read::{RecordOutcome, Report};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 /// The child's part: a loop that says when its callback begins, and ends when it has turned again.
@@ -79,6 +80,77 @@ impl Running {
     }
 }
 
+/// Forks at moments of a freeze of four loops, among many threads: captures go on then for most of the time. How many children
+/// see a freeze of their own, with a monitor of their own, and record it.
+fn forks(random: &mut u64) -> usize {
+    const CHILDREN: u64 = 5;
+    let (begin, freeze) = (Arc::new(Barrier::new(5)), Arc::new(Mutex::new(())));
+    let held = freeze.lock().unwrap();
+    let file = super::real::file();
+    let waits = |work: Box<dyn FnOnce() + Send>| std::thread::spawn(work);
+    let others = (0..32).map(|_| {
+        let freeze = freeze.clone();
+        waits(Box::new(move || drop(freeze.lock())))
+    });
+    let others: Vec<_> = others.collect();
+    let loops = (0..4).map(|_| {
+        let (begin, freeze, file) = (begin.clone(), freeze.clone(), file.clone());
+        waits(Box::new(move || {
+            let builder = Monitor::builder("parent")
+                .interval(Duration::from_millis(4))
+                .report_file(file, Size::default());
+            let (_monitor, beacon) = builder.watch_run_loop().unwrap();
+            begin.wait();
+            beacon.transition(Activity::AfterWaiting);
+            drop(freeze.lock());
+        }))
+    });
+    let loops: Vec<_> = loops.collect();
+    begin.wait();
+    std::thread::sleep(Duration::from_millis(10));
+    let children = (0..CHILDREN).map(|_| {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_micros((*random >> 33) % 5000));
+        let file = super::real::file();
+        // SAFETY: the child is this thread alone, which ends in there.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let seen = std::panic::catch_unwind(|| sees_its_own_freeze(&file)).unwrap_or(false);
+            // SAFETY: nothing of the parent's is touched.
+            unsafe { libc::_exit(i32::from(!seen)) };
+        }
+        (child, file)
+    });
+    let children: Vec<_> = children.collect();
+    let seen = children.into_iter().filter(|(child, file)| {
+        let mut status = 0;
+        // SAFETY: a child of this process that nobody else waits for.
+        let ended = unsafe { libc::waitpid(*child, &mut status, 0) };
+        let _ = std::fs::remove_file(file);
+        ended == *child && status == 0
+    });
+    let seen = seen.count();
+    drop(held);
+    others.into_iter().chain(loops).for_each(|thread| thread.join().unwrap());
+    let _ = std::fs::remove_file(file);
+    seen
+}
+
+fn sees_its_own_freeze(file: &Path) -> bool {
+    // SAFETY: whoever hangs is ended.
+    unsafe { libc::alarm(20) };
+    let builder =
+        Monitor::builder("child").interval(Duration::from_millis(10)).report_file(file, Size::default());
+    let Ok((monitor, beacon)) = builder.watch_run_loop() else { return false };
+    beacon.transition(Activity::AfterWaiting);
+    let begun = Instant::now();
+    let recorded = || Report::open(file).is_ok_and(|report| report.is_whole() && report.records.len() == 1);
+    while !recorded() && begun.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    recorded() && monitor.statistics().freezes == 1
+}
+
 const NOT_TESTED: &str = "not tested: an emulated program cannot start itself anew";
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
@@ -89,6 +161,16 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             running.stop_for(Duration::from_secs(1));
             format!("{} freezes", running.end().len())
         }),
+        scenario(
+            "-",
+            "forks at 50 moments of freezes, and a monitor in each child",
+            "50 see their own freeze",
+            || {
+                let mut random = u64::from(std::process::id());
+                let seen: usize = (0..10).map(|_| forks(&mut random)).sum();
+                format!("{seen} see their own freeze")
+            },
+        ),
         scenario(
             "6",
             "SIGSTOP for 2 s in a freeze of 900 ms",

@@ -171,7 +171,7 @@ fn healthy_hours(hours: u64) -> World {
     let mut stood_still = 0;
     while at - stood_still < hours * 3_600_000 {
         world.tell(at, Activity::AfterWaiting);
-        let longest = if random.below(10) == 0 { 199 } else { 20 };
+        let longest = if random.below(10) == 0 { 249 } else { 20 };
         let turn = 1 + random.below(longest);
         if random.below(500) == 0 {
             let before = random.below(turn + 1);
@@ -200,7 +200,7 @@ fn random_freezes(count: u32) -> (u32, usize) {
     let (mut world, mut random) = (World::new(), Random(7));
     let (mut at, mut lengths) = (1000, Vec::new());
     for _ in 0..count {
-        let length = 301 + random.below(3000);
+        let length = 251 + random.below(3000);
         world.tell(at, Activity::AfterWaiting);
         if random.below(20) == 0 {
             let before = random.below(length - 250);

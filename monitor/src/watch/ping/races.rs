@@ -18,7 +18,7 @@ impl PingTarget for Box {
 fn the_end_of_a_silence_is_its_own_answers_time() {
     explore("ping: an answer has its own time", None, || {
         let posted = Box::default();
-        let mut source = PingSource::new(posted.clone(), ThreadId(1));
+        let mut source = PingSource::new(posted.clone(), ThreadId(1), Arc::default());
         let take = |posted: &Box| posted.0.lock().unwrap().take();
         source.read(1000);
         let first = take(&posted).unwrap();

@@ -94,11 +94,77 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 )
             },
         ),
-        scenario("-", "a hook that panics, and one that hangs", "2 records, 2 records", || {
+        scenario(
+            "14",
+            "a callback that hangs: what it missed, and the loop watched anew",
+            "3 freezes, 5 or more unheard, watched anew",
+            || {
+                let (release, released) = mpsc::channel::<()>();
+                let (monitor, beacon) = Monitor::builder("hangs")
+                    .on_freeze(move |_| {
+                        let _ = released.recv();
+                    })
+                    .watch_run_loop()
+                    .unwrap();
+                beacon.transition(Activity::Entry);
+                beacon.transition(Activity::BeforeWaiting);
+                std::thread::sleep(ms(60));
+                (0..3).for_each(|_| turn(&beacon, || std::thread::sleep(ms(320))));
+                let statistics = monitor.statistics();
+                drop(monitor);
+                let anew = Monitor::builder("anew").watch_run_loop().is_ok();
+                drop(release);
+                // Of each of the others it should have heard the beginning and the end, of the first one the end.
+                let unheard =
+                    if statistics.unheard >= 5 { "5 or more".into() } else { statistics.unheard.to_string() };
+                let anew = if anew { "watched anew" } else { "never again" };
+                format!("{} freezes, {unheard} unheard, {anew}", statistics.freezes)
+            },
+        ),
+        scenario(
+            "-",
+            "pings whose target panics: in post, in is_waiting",
+            "0 freezes, 1 panicked, blind; 1, 1, watching",
+            || {
+                struct Panics(bool);
+                impl PingTarget for Panics {
+                    fn post(&mut self, ping: Ping) {
+                        assert!(self.0, "in a hook");
+                        // The loop never comes to it.
+                        std::mem::forget(ping);
+                    }
+                    fn is_waiting(&self) -> bool {
+                        assert!(!self.0, "in a hook");
+                        false
+                    }
+                }
+                std::panic::set_hook(Box::new(|_| {}));
+                let seen = [false, true].map(|posts| {
+                    let monitor = Monitor::builder("panics").watch_by_ping(Panics(posts), current()).unwrap();
+                    std::thread::sleep(ms(600));
+                    (monitor.statistics(), monitor.is_watching())
+                });
+                let _ = std::panic::take_hook();
+                let is = |watching: bool| if watching { "watching" } else { "blind" };
+                let [(post, post_watches), (waiting, waiting_watches)] = seen;
+                format!(
+                    "{} freezes, {} panicked, {}; {}, {}, {}",
+                    post.freezes,
+                    post.panicked,
+                    is(post_watches),
+                    waiting.freezes,
+                    waiting.panicked,
+                    is(waiting_watches)
+                )
+            },
+        ),
+        scenario("-", "a hook that panics, and one that hangs", "2 records, 1 panicked, 2 records", || {
             let two = |beacon: &Beacon| (0..2).for_each(|_| turn(beacon, || std::thread::sleep(ms(400))));
             std::panic::set_hook(Box::new(|_| {}));
-            let panics =
-                watched(|builder| builder.filter(|_| panic!("in a hook")), |_, beacon| two(beacon)).0;
+            let (panics, monitor) =
+                watched(|builder| builder.filter(|_| panic!("in a hook")), |_, beacon| two(beacon));
+            let panicked = monitor.statistics().panicked;
+            drop(monitor);
             let _ = std::panic::take_hook();
             let (release, released) = mpsc::channel::<()>();
             let hangs = |builder: Builder| {
@@ -109,7 +175,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             let (hung, monitor) = watched(hangs, |_, beacon| two(beacon));
             drop(release);
             drop(monitor);
-            format!("{} records, {} records", panics.len(), hung.len())
+            format!("{} records, {panicked} panicked, {} records", panics.len(), hung.len())
         }),
     ]
 }
