@@ -55,6 +55,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::remove_file(&file)?;
     let record = records.first_mut().ok_or("no freeze was caught")?;
     Symbols::new().name_frames(record);
-    write_text(&mut std::io::stdout(), record, TextOptions::default())?;
-    Ok(())
+    Ok(write_text(&mut std::io::stdout(), record, TextOptions::default())?)
 }

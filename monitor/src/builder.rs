@@ -229,6 +229,11 @@ impl Builder {
         self.start(PingSource::new(target, thread, control.clone()), control)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) const fn interval_ns(&self) -> u64 {
+        self.threshold.interval_ns
+    }
+
     pub(crate) fn start<S: Source + 'static>(
         self,
         source: S,

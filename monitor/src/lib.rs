@@ -105,6 +105,8 @@ pub use freezeframe_report::encode::{AppState, Cause, Kind, Severity};
 pub use glib::MainContext;
 pub use hooks::Values;
 pub use monitor::{Expectation, Monitor, Pause, Statistics};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use outside::SharedBoard;
 pub use recover::recover;
 pub use semaphore::Semaphore;
 pub use watch::{Beacon, Ping, PingTarget, Turn};

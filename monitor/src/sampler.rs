@@ -1,7 +1,7 @@
 //! Looks at the watched thread while its loop is silent: samples of its stack, and what they say of the cause.
 
 use crate::capture::Capturer;
-use crate::cause::{Causes, Circumstances, Finding, Names, investigate, waited_ns};
+use crate::cause::{Causes, Circumstances, Finding, waited_ns};
 use crate::samples::{Look, Place, Samples, Schedule};
 use crate::subject::{self, Subject};
 use crate::vitals::CpuShare;
@@ -30,15 +30,14 @@ pub(crate) struct Silence {
     pub(crate) threshold_ns: u64,
     /// Ticks that came too late in it.
     pub(crate) late_ticks: u64,
-    /// Whether the loop says that it waits.
-    pub(crate) waits: bool,
+    /// Whether the loop waits, as it says itself; none if it does not say.
+    pub(crate) waits: Option<bool>,
 }
 
 /// The samples of one silence. All of its memory is there from the start.
 pub(crate) struct Sampler {
     samples: Samples,
     causes: Causes,
-    names: Names,
     schedule: Option<Schedule>,
     first: Option<Before>,
     before: Option<Before>,
@@ -65,7 +64,6 @@ impl Sampler {
         Self {
             samples: Samples::new(),
             causes: Causes::new(),
-            names: Names::new(),
             schedule: None,
             first: None,
             before: None,
@@ -171,10 +169,7 @@ impl Sampler {
             late_ticks: silence.late_ticks,
             loop_waits: silence.waits,
         };
-        let view = capturer.view();
-        let (frames, lookup) = (view.frames(&thread), |address: FrameAddress| capturer.lookup(address));
-        let (images, names) = (&capturer.images, &mut self.names);
-        let finding = investigate(subject, &circumstances, &thread.facts, frames, lookup, images, names);
+        let finding = capturer.investigate(&circumstances, &thread);
         self.causes.note(finding, circumstances.window_ns);
         self.places.clear();
         if !matches!(thread.held, Held::Not(_)) {
@@ -283,7 +278,7 @@ mod tests {
         let mut capturer = Capturer::new(Subject::Own, init(Config::default()).unwrap(), false).unwrap();
         capturer.begin(None);
         let mut sampler = Sampler::new();
-        let silence = |silent_ns| Silence { silent_ns, threshold_ns: 250, late_ticks: 0, waits: false };
+        let silence = |silent_ns| Silence { silent_ns, threshold_ns: 250, late_ticks: 0, waits: None };
         assert!(!sampler.tick(&mut capturer, id, silence(50), &|| true), "too early");
         assert!(sampler.tick(&mut capturer, id, silence(150), &|| false));
         assert!(sampler.tick(&mut capturer, id, silence(200), &|| true));
@@ -319,7 +314,7 @@ mod tests {
             true
         };
         for at in 1..=20 {
-            let silence = Silence { silent_ns: at * 1000, threshold_ns: 250, late_ticks: 0, waits: false };
+            let silence = Silence { silent_ns: at * 1000, threshold_ns: 250, late_ticks: 0, waits: None };
             sampler.tick(&mut capturer, id, silence, &still);
         }
         let samples = sampler.samples();

@@ -2,9 +2,10 @@
 
 use crate::subject::{self, Subject};
 use freezeframe_unwind::images::ImageTable;
-use freezeframe_unwind::snapshot::{Options, Snapshot, SnapshotError, View};
+use freezeframe_unwind::snapshot::{Options, Snapshot, SnapshotError, ThreadCapture, View};
 use freezeframe_unwind::suspend::{Purpose, Suspender};
 use freezeframe_unwind::threads::ThreadId;
+use freezeframe_unwind::walk::Frame;
 
 /// How many threads are captured; more are counted.
 const MAX_THREADS: usize = 1024;
@@ -64,6 +65,14 @@ impl Stacks {
             Self::Together(snapshot) => {
                 subject::capture_thread(subject, snapshot, suspender, images, thread, options)
             }
+        }
+    }
+
+    /// See [`Snapshot::retain_locks`].
+    pub(crate) fn retain_locks(&mut self, is_lock: impl FnMut(&ThreadCapture, &[Frame]) -> bool) {
+        match self {
+            Self::OneByOne(snapshot) => snapshot.retain_locks(is_lock),
+            Self::Together(snapshot) => snapshot.retain_locks(is_lock),
         }
     }
 

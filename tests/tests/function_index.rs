@@ -116,10 +116,10 @@ fn compare(what: &str, path: &Path) {
     assert!(found == named + nameless && named > 0);
 }
 
-/// Many small functions, every third of them static.
+/// Many small functions, every third of them static; fewer for a debug build, which takes long to find each.
 fn many() -> String {
     let mut text = String::from("volatile int v;\n");
-    for n in 0..20_000 {
+    for n in 0..if cfg!(debug_assertions) { 4_000 } else { 20_000 } {
         let local = if n % 3 == 0 { "static " } else { "" };
         writeln!(text, "__attribute__((used)) {local}int function_{n}(int a) {{ return a * {n} + v; }}")
             .expect("a string");

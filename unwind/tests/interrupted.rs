@@ -8,6 +8,8 @@ use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot};
 use freezeframe_unwind::suspend::{Patience, Purpose, Way, Ways};
 use freezeframe_unwind::threads::{ThreadId, current};
+use freezeframe_unwind::walk::StopReason;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -49,10 +51,15 @@ const CALLS: [(&str, Expected); 14] = [
     ("sigtimedwait", BOTH),
 ];
 
+/// Whose frame has such a local is found from its frame pointer only, which a peek does not have.
+#[repr(align(256))]
+struct Aligned(u8);
+
 /// Enters the call of that name, and returns what it does.
 fn enter(name: &str, silent: Silent) -> i64 {
     use std::ptr::null_mut;
-    let mut byte = [0u8];
+    let aligned = black_box(Aligned(0));
+    let mut byte = [aligned.0];
     let byte = byte.as_mut_ptr().cast();
     let mut polled = libc::pollfd { fd: silent.pipe, events: libc::POLLIN, revents: 0 };
     let mut event = libc::epoll_event { events: 0, u64: 0 };
@@ -112,6 +119,35 @@ impl Silent {
             Self { pipe: pipe[0], epoll, socket: sockets[0], timed_socket: timed[0], listener, semaphores }
         }
     }
+
+    /// Ends who waits for them.
+    fn remove_semaphores(self) {
+        // SAFETY: no pointers.
+        unsafe { libc::semctl(self.semaphores, 0, libc::IPC_RMID) };
+    }
+}
+
+/// For wait4: a child that does not end before this does.
+struct Child(i32);
+
+impl Child {
+    fn new() -> Self {
+        // SAFETY: the child makes one system call.
+        match unsafe { libc::fork() } {
+            0 => loop {
+                // SAFETY: waits.
+                unsafe { libc::pause() };
+            },
+            child => Self(child),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: no pointers; who waits for it takes its end away.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+    }
 }
 
 /// A thread in a system call, how often that was interrupted, and whether it has returned at all.
@@ -151,15 +187,7 @@ fn a_peek_interrupts_nothing_and_a_tracer_only_what_the_kernel_does_not_restart(
         return;
     }
     let silent = Silent::new();
-    // For wait4: a child that does not end before this does.
-    // SAFETY: the child makes one system call.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        loop {
-            // SAFETY: waits.
-            unsafe { libc::pause() };
-        }
-    }
+    let child = Child::new();
     let waiting: Vec<Waiting> = CALLS.iter().map(|(name, _)| wait_in(name, silent)).collect();
     let mut storage = STORAGE.lock().unwrap();
     let (images, snapshot) = &mut *storage;
@@ -198,11 +226,8 @@ fn a_peek_interrupts_nothing_and_a_tracer_only_what_the_kernel_does_not_restart(
             row.push(waiting.interrupted.load(Ordering::SeqCst) - before);
         }
     }
-    // SAFETY: the child and the semaphores made above.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::semctl(silent.semaphores, 0, libc::IPC_RMID);
-    }
+    drop(child);
+    silent.remove_semaphores();
     println!("EINTR in {ROUNDS} captures by:  peek  ptrace  signal");
     for ((name, _), row) in CALLS.iter().zip(&table) {
         println!("{name:26} {:5} {:7} {:7}", row[0], row[1], row[2]);
@@ -216,4 +241,54 @@ fn a_peek_interrupts_nothing_and_a_tracer_only_what_the_kernel_does_not_restart(
     let returned = waiting.iter().zip(CALLS).filter(|(waiting, _)| over(waiting)).map(|(_, call)| call.0);
     let unexpected: Vec<_> = returned.filter(|name| !matches!(*name, "wait4" | "semtimedop")).collect();
     assert!(unexpected.is_empty(), "these have returned: {unexpected:?}");
+}
+
+#[test]
+fn with_every_way_allowed_only_the_first_thread_is_ever_interrupted_and_only_if_nothing_else_helps() {
+    const ROUNDS: u32 = 3;
+    let (_turn, suspender) = turn();
+    if cfg!(not(target_arch = "x86_64")) {
+        println!("skipped: an emulator restarts system calls in its own way");
+        return;
+    }
+    let silent = Silent::new();
+    let child = Child::new();
+    let waiting: Vec<Waiting> = CALLS.iter().map(|(name, _)| wait_in(name, silent)).collect();
+    let mut storage = STORAGE.lock().unwrap();
+    let (images, snapshot) = &mut *storage;
+    images.refresh().unwrap();
+    let patience = Patience { stop_within_ns: 5_000_000_000, hold_at_most_ns: 5_000_000_000 };
+    let options = |interrupt| Options {
+        interrupt,
+        exclude: deaf(),
+        first_patience: patience,
+        other_patience: patience,
+        all_within_ns: 60_000_000_000,
+        ..Options::default()
+    };
+    let interrupted = || waiting.iter().map(|w| w.interrupted.load(Ordering::SeqCst)).collect::<Vec<_>>();
+    let before = interrupted();
+    for _ in 0..ROUNDS {
+        snapshot.capture(&suspender, images, &options(true)).unwrap();
+        waiting.iter().for_each(|waiting| asleep(waiting.id));
+    }
+    assert_eq!(interrupted(), before, "the others, {:?}", CALLS.map(|call| call.0));
+    for waiting in &waiting {
+        for _ in 0..ROUNDS {
+            snapshot.capture_thread(&suspender, images, waiting.id, &options(false));
+            asleep(waiting.id);
+        }
+    }
+    assert_eq!(interrupted(), before, "without leave, {:?}", CALLS.map(|call| call.0));
+    for (waiting, (name, (_, by_tracer))) in waiting.iter().zip(CALLS) {
+        let before = waiting.interrupted.load(Ordering::SeqCst);
+        snapshot.capture_thread(&suspender, images, waiting.id, &options(true));
+        let thread = snapshot.view().threads[0];
+        assert_eq!(thread.summary.stop, StopReason::EndOfStack, "{name}: {:?}", thread.held);
+        asleep(waiting.id);
+        let after = waiting.interrupted.load(Ordering::SeqCst);
+        assert!(after == before || by_tracer, "{name}: {:?}", thread.held);
+    }
+    drop(child);
+    silent.remove_semaphores();
 }

@@ -39,6 +39,7 @@ impl<T> Raw<T> {
 }
 
 type Mutexes = &'static Raw<libc::pthread_mutex_t>;
+type ReadWrites = &'static Raw<libc::pthread_rwlock_t>;
 
 /// One of the functions that set an attribute.
 type Attribute = unsafe extern "C" fn(*mut libc::pthread_mutexattr_t, libc::c_int) -> libc::c_int;
@@ -130,11 +131,13 @@ fn each_lock_of_the_c_library_is_found_with_its_owner() {
     for mutex in [normal, recursive, robust, inherits, shared] {
         lock(mutex);
     }
-    let left_behind = mutex(None);
+    let (left_behind, left_written) = (mutex(None), Raw::new(libc::PTHREAD_RWLOCK_INITIALIZER));
     let dead = {
         let (send, receive) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             lock(left_behind);
+            // SAFETY: it is initialised.
+            unsafe { libc::pthread_rwlock_wrlock(left_written.get()) };
             send.send(current()).unwrap();
         });
         thread.join().unwrap();
@@ -179,22 +182,24 @@ fn each_lock_of_the_c_library_is_found_with_its_owner() {
             libc::pthread_join(*thread.get(), std::ptr::null_mut());
         })
     };
-    let timed = blocked(move || {
-        // SAFETY: it is initialised.
-        unsafe {
-            let until = libc::timespec { tv_sec: 4_000_000_000, tv_nsec: 0 };
-            libc::pthread_mutex_timedlock(normal.get(), &until);
-        }
-    });
-    // SAFETY: it is initialised.
-    let reader = blocked(move || unsafe { _ = libc::pthread_rwlock_rdlock(written.get()) });
-    // SAFETY: likewise.
-    let writer = blocked(move || unsafe { _ = libc::pthread_rwlock_wrlock(written.get()) });
-    let writes_there = move || {
-        // SAFETY: likewise.
-        unsafe { libc::pthread_rwlock_wrlock(read.get()) };
+    let waits_for_a_time = |mutex: Mutexes| {
+        blocked(move || {
+            // SAFETY: it is initialised.
+            unsafe {
+                let until = libc::timespec { tv_sec: 4_000_000_000, tv_nsec: 0 };
+                libc::pthread_mutex_timedlock(mutex.get(), &until);
+            }
+        })
     };
-    let (first_writer, second_writer) = (blocked(writes_there), blocked(writes_there));
+    let reads = |lock: ReadWrites| {
+        // SAFETY: it is initialised.
+        blocked(move || unsafe { _ = libc::pthread_rwlock_rdlock(lock.get()) })
+    };
+    let writes = |lock: ReadWrites| {
+        // SAFETY: it is initialised.
+        blocked(move || unsafe { _ = libc::pthread_rwlock_wrlock(lock.get()) })
+    };
+    let (first_writer, second_writer) = (writes(read), writes(read));
     // SAFETY: likewise.
     let waits = blocked(move || unsafe {
         libc::pthread_mutex_lock(its_mutex.get());
@@ -207,7 +212,7 @@ fn each_lock_of_the_c_library_is_found_with_its_owner() {
 
     let expected = [
         ("a mutex", waits_for(normal), wait(LockKind::Mutex, normal.address(), me)),
-        ("with a time", timed, wait(LockKind::Mutex, normal.address(), me)),
+        ("with a time", waits_for_a_time(normal), wait(LockKind::Mutex, normal.address(), me)),
         ("recursive", waits_for(recursive), wait(LockKind::Mutex, recursive.address(), me)),
         ("robust", waits_for(robust), wait(LockKind::RobustMutex, robust.address(), me)),
         ("inheriting", waits_for(inherits), wait(LockKind::PriorityMutex, inherits.address(), me)),
@@ -217,8 +222,23 @@ fn each_lock_of_the_c_library_is_found_with_its_owner() {
             waits_for(left_behind),
             wait(LockKind::Mutex, left_behind.address(), Owner::Ended(dead)),
         ),
-        ("a reader", reader, wait(LockKind::ReadWrite, written.address(), me)),
-        ("a writer", writer, wait(LockKind::ReadWrite, written.address(), me)),
+        (
+            "left behind, with a time",
+            waits_for_a_time(left_behind),
+            wait(LockKind::Mutex, left_behind.address(), Owner::Ended(dead)),
+        ),
+        (
+            "left behind by a writer, to a reader",
+            reads(left_written),
+            wait(LockKind::ReadWrite, left_written.address(), Owner::Ended(dead)),
+        ),
+        (
+            "left behind by a writer, to a writer",
+            writes(left_written),
+            wait(LockKind::ReadWrite, left_written.address(), Owner::Ended(dead)),
+        ),
+        ("a reader", reads(written), wait(LockKind::ReadWrite, written.address(), me)),
+        ("a writer", writes(written), wait(LockKind::ReadWrite, written.address(), me)),
         (
             "a writer among readers",
             first_writer,
@@ -254,11 +274,17 @@ fn locks_of_the_standard_library_are_known_and_their_owners_are_not() {
     let (_turn, _) = turn();
     let mutex: &'static Mutex<u64> = Box::leak(Box::default());
     let lock: &'static RwLock<u64> = Box::leak(Box::default());
-    let (_held, _written) = (mutex.lock().unwrap(), lock.write().unwrap());
+    let read: &'static RwLock<u64> = Box::leak(Box::default());
+    let (_held, _written, _read) = (mutex.lock().unwrap(), lock.write().unwrap(), read.read().unwrap());
     let waits = blocked(|| drop(mutex.lock()));
     let reads = blocked(|| drop(lock.read()));
+    let writes = blocked(|| drop(read.write()));
     let pair = Arc::new((Mutex::new(()), Condvar::new()));
     let idle = blocked(move || drop(pair.1.wait(pair.0.lock().unwrap())));
+    let pair = Arc::new((Mutex::new(()), Condvar::new()));
+    (0..2).for_each(|_| pair.1.notify_all());
+    let long = Duration::from_secs(100_000);
+    let timed = blocked(move || drop(pair.1.wait_timeout(pair.0.lock().unwrap(), long)));
     let found = locks(Purpose::OneThread);
     let of = |thread| found.iter().find(|(id, _)| *id == thread).unwrap().1;
     let inside = |address: u64, start: *const u8, size: usize| {
@@ -269,7 +295,11 @@ fn locks_of_the_standard_library_are_known_and_their_owners_are_not() {
     assert!(inside(m.address, std::ptr::from_ref(mutex).cast(), size_of::<Mutex<u64>>()));
     assert_eq!((r.kind, r.owner), (LockKind::RustReadWrite, Owner::Unknown));
     assert!(inside(r.address, std::ptr::from_ref(lock).cast(), size_of::<RwLock<u64>>()));
+    let w = of(writes).unwrap();
+    assert_eq!((w.kind, w.owner), (LockKind::RustReadWrite, Owner::Unknown));
+    assert!(inside(w.address, std::ptr::from_ref(read).cast(), size_of::<RwLock<u64>>()));
     assert_eq!(of(idle), None);
+    assert_eq!(of(timed), None, "who sets a time waits for no lock, whatever the count is");
 }
 
 #[cfg(target_env = "gnu")]

@@ -135,3 +135,46 @@ fn a_glib_program_whose_peer_answers_is_as_without_us() {
     };
     assert_eq!(without_bus(&alone), without_bus(&ours));
 }
+
+#[test]
+fn a_glib_program_that_prints_into_a_full_pipe_stands_still_in_its_callback() {
+    if cannot_look() || !is_there("gio") {
+        return;
+    }
+    let folder = Folder::new();
+    let (report, changes) = (folder.path("r"), folder.path("changes"));
+    std::fs::create_dir(&changes).unwrap();
+    let mut command = run(&report, &["gio", "monitor", changes.to_str().unwrap()]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let name = "x".repeat(200);
+    until("a record", || {
+        change_files(&changes, &name);
+        report.exists() && records(&report) > 0
+    });
+    let record = json(&report, 1);
+    let names = functions(&record);
+    let wanted = ["write", "g_main_context_dispatch", "g_main_context_iteration"];
+    assert!(
+        in_order(&names, &wanted)
+            || in_order(&names, &["write", "g_main_context_dispatch", "g_main_loop_run"]),
+        "{names:#?}"
+    );
+    assert_eq!((&record["strategy"], &record["episode"]["cause"]), (&"run-loop".into(), &"io".into()));
+    // Somebody reads: it goes on, and takes the signal that is passed on.
+    let mut out = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()).unwrap());
+    until("it goes on", || json(&report, 1)["outcome"] == "recovered");
+    send(child.id() as i32, libc::SIGTERM);
+    child.wait().unwrap();
+    let printed = reader.join().unwrap();
+    assert!(printed > 60_000, "{printed}");
+}
+
+/// Makes some files, and takes them away.
+fn change_files(folder: &Path, name: &str) {
+    for number in 0..50 {
+        let path = folder.join(format!("{name}{number}"));
+        std::fs::write(&path, "").unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
+}

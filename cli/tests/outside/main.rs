@@ -3,6 +3,7 @@
 
 mod attach;
 mod distribution;
+mod glib;
 mod run;
 mod unharmed;
 

@@ -3,6 +3,11 @@
  * Every function may be called with null pointers and in any state: it returns an error then. None is for signal handlers. Functions
  * may be called on every thread, where they do not say otherwise.
  *
+ * A function returns `FF_MONITOR_ERROR_NULL` for a null pointer that it needs, `FF_MONITOR_ERROR_TEXT` for a text that is not UTF-8 with
+ * a zero at its end, `FF_MONITOR_ERROR_SIZE` for a structure whose field `size` says that it is too small, `FF_MONITOR_ERROR_STOPPED` for a
+ * monitor that was stopped, and `FF_MONITOR_ERROR_PANIC` for a mistake of the library's own. What it returns besides is said with it,
+ * and by `ff_monitor_last_error` in words.
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 
@@ -78,6 +83,78 @@ typedef enum ff_phase {
   FF_PHASE_LOST = 4,
 } ff_phase;
 
+// What was noticed.
+typedef enum ff_kind {
+  // Something that this version does not know.
+  FF_KIND_UNKNOWN = 0,
+  // A loop that does not turn.
+  FF_KIND_FREEZE = 1,
+  // A signal that ends the program.
+  FF_KIND_CRASH = 2,
+  // A loop that turns, but never waits.
+  FF_KIND_NEVER_IDLE = 3,
+  // A process that takes much of the processors for long.
+  FF_KIND_CPU_HIGH = 4,
+} ff_kind;
+
+// How severe a freeze is, by its duration.
+typedef enum ff_severity {
+  // Nobody feels it.
+  FF_SEVERITY_NONE = 0,
+  // From 250 ms on.
+  FF_SEVERITY_MICRO = 1,
+  // From 500 ms on.
+  FF_SEVERITY_FREEZE = 2,
+  // From 2 s on.
+  FF_SEVERITY_SEVERE = 3,
+  // From 5 s on.
+  FF_SEVERITY_UNRESPONSIVE = 4,
+} ff_severity;
+
+// Why a loop does not turn.
+typedef enum ff_cause {
+  // Nothing that is known speaks for any of the others.
+  FF_CAUSE_UNKNOWN = 0,
+  // Its thread computes.
+  FF_CAUSE_COMPUTING = 1,
+  // It waits for a lock.
+  FF_CAUSE_LOCK = 2,
+  // It waits for a file, a device or a pipe.
+  FF_CAUSE_INPUT_OUTPUT = 3,
+  // It sleeps for a set time.
+  FF_CAUSE_SLEEPING = 4,
+  // It waits for a child process.
+  FF_CAUSE_CHILD = 5,
+  // It waits for another thread, process or machine.
+  FF_CAUSE_PEER = 6,
+  // It waits for events, as a loop should: a false alarm, of which the callback does not hear.
+  FF_CAUSE_IDLE = 7,
+  // It could run, but got no processor.
+  FF_CAUSE_STARVED = 8,
+} ff_cause;
+
+// How a freeze has ended.
+typedef enum ff_outcome {
+  // The monitor was stopped before the end.
+  FF_OUTCOME_UNKNOWN = 0,
+  // It goes on: its process is alive.
+  FF_OUTCOME_ONGOING = 1,
+  // The loop turned again.
+  FF_OUTCOME_RECOVERED = 2,
+  // The process ended in the middle of it.
+  FF_OUTCOME_KILLED = 3,
+} ff_outcome;
+
+// What a program tells of itself.
+typedef enum ff_app_state {
+  // Nothing.
+  FF_APP_STATE_UNKNOWN = 0,
+  // Somebody looks at it.
+  FF_APP_STATE_FOREGROUND = 1,
+  // Nobody does.
+  FF_APP_STATE_BACKGROUND = 2,
+} ff_app_state;
+
 // A monitor. It is never freed: what is done with one that was stopped is an error.
 typedef struct ff_monitor ff_monitor;
 
@@ -90,11 +167,11 @@ typedef struct ff_freeze {
   uint32_t size;
   // An `ff_phase`.
   uint32_t phase;
-  // What it is: 1 a freeze, 3 a loop that never waits, 4 a process that takes much of the processors.
+  // An `ff_kind`.
   uint32_t kind;
-  // 0 nobody felt it, 1 micro, 2 freeze, 3 severe, 4 unresponsive.
+  // An `ff_severity`.
   uint32_t severity;
-  // 0 unknown, 1 computing, 2 a lock, 3 input or output, 4 sleeping, 5 a child process, 6 somebody else, 7 idle, 8 starved.
+  // An `ff_cause`.
   uint32_t cause;
   // 1 if it is counted in an earlier record of the same stack and has none of its own.
   uint32_t counted;
@@ -158,13 +235,13 @@ typedef int32_t (*ff_ping_is_waiting)(void *context);
 typedef struct ff_record {
   // `sizeof(ff_record)`, to be set by the caller.
   uint32_t size;
-  // 1 a freeze, 2 a crash, 3 a loop that never waits, 4 a process that takes much of the processors, 0 unknown.
+  // An `ff_kind`.
   uint32_t kind;
-  // 1 it goes on, 2 the loop turned again, 3 the process ended in the middle of it, 0 unknown.
+  // An `ff_outcome`.
   uint32_t outcome;
-  // As in `ff_freeze`.
+  // An `ff_severity`; 0 of a crash.
   uint32_t severity;
-  // As in `ff_freeze`.
+  // An `ff_cause`; 0 of a crash.
   uint32_t cause;
   // The signal's number, of a crash; else 0.
   int32_t signal;
@@ -176,7 +253,7 @@ typedef struct ff_record {
   uint64_t sequence;
   // How long the freeze lasted, as far as is known.
   uint64_t duration_ns;
-  // When it was detected, since 1970.
+  // When it was detected, in nanoseconds since the beginning of 1970.
   uint64_t wall_ns;
   // Identifies it.
   const char *uuid;
@@ -224,6 +301,9 @@ enum ff_monitor_error ff_monitor_config_init(struct ff_monitor_config *config);
 #if defined(__APPLE__)
 // Watches the main thread's CFRunLoop in the common modes, from any thread. Apple's systems only.
 //
+// # Errors
+// As of `ff_monitor_start`.
+//
 // # Safety
 // `config` is null or valid; `monitor` is null or can be written to.
 enum ff_monitor_error ff_monitor_start_main_run_loop(const struct ff_monitor_config *config,
@@ -233,6 +313,9 @@ enum ff_monitor_error ff_monitor_start_main_run_loop(const struct ff_monitor_con
 // Installs handlers of SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP and SIGSYS, which write a record of the crash into the
 // file at `path` and then let the process die as it would have: for good, once for the process, early. Monitors may write to the
 // same file. The calling thread is protected. `app` and `version` may be null. Linux only.
+//
+// # Errors
+// `FF_MONITOR_ERROR_FILE`, `FF_MONITOR_ERROR_ALREADY`, `FF_MONITOR_ERROR_SYSTEM`, `FF_MONITOR_ERROR_UNSUPPORTED` on other systems.
 //
 // # Safety
 // All are null or texts.
@@ -246,12 +329,16 @@ enum ff_monitor_error ff_crash_protect_thread(void);
 // An error in words, for ever valid; never null.
 const char *ff_monitor_strerror(int32_t error);
 
-// What the latest error of the calling thread was about, in words; never null. Valid until the thread's next error.
+// What the latest error of the calling thread was about, in words: those of `ff_monitor_strerror`, or better ones; empty before the
+// first error, never null. Valid until the thread's next error.
 const char *ff_monitor_last_error(void);
 
 #if (defined(__linux__) || defined(__ANDROID__))
 // Watches a `GMainContext`, the global default one if `context` is null, from its next turn on. To be called on the thread that
-// runs it. `FF_MONITOR_ERROR_UNSUPPORTED` if the process has no GLib loaded; nothing of it is linked.
+// runs it.
+//
+// # Errors
+// As of `ff_monitor_start`; `FF_MONITOR_ERROR_UNSUPPORTED` if the process has no GLib loaded: nothing of it is linked.
 //
 // # Safety
 // `config` is null or valid; `context` is null or a `GMainContext`; `monitor` is null or can be written to.
@@ -269,6 +356,9 @@ enum ff_monitor_error ff_monitor_stop(struct ff_monitor *monitor);
 
 // Watches a loop by pings. `thread` is the id of the loop's thread (`gettid` on Linux, `mach_thread_self` on Apple's systems);
 // 0 is the calling one. `is_waiting` may be null: the loop is then pinged at every timeout. `context` is handed to both.
+//
+// # Errors
+// As of `ff_monitor_start`; `FF_MONITOR_ERROR_ARGUMENT` for what can be no thread.
 //
 // # Safety
 // `config` is null or valid; `monitor` is null or can be written to.
@@ -290,12 +380,18 @@ enum ff_monitor_error ff_monitor_answer(struct ff_monitor *monitor,
 // Reads what earlier runs have left in the file at `path` and makes room for new records: once, before a monitor opens the file. No
 // file is no error: there are no records then. Names of functions are looked up.
 //
+// # Errors
+// `FF_MONITOR_ERROR_FILE`.
+//
 // # Safety
 // `path` is null or a text; `records` is null or can be written to.
 enum ff_monitor_error ff_records_take(const char *path,
                                       struct ff_records **records);
 
 // Reads the file at `path` and leaves it as it is. A monitor may write to it meanwhile. Names of functions are looked up.
+//
+// # Errors
+// `FF_MONITOR_ERROR_FILE`, also if there is none.
 //
 // # Safety
 // As of `ff_records_take`.
@@ -309,6 +405,9 @@ enum ff_monitor_error ff_records_read(const char *path,
 size_t ff_records_count(const struct ff_records *records);
 
 // The most important fields of a record, by its number from 0 on, the oldest first.
+//
+// # Errors
+// `FF_MONITOR_ERROR_NOT_FOUND` behind the last.
 //
 // # Safety
 // As of `ff_records_count`; `record` is null or valid.
@@ -336,11 +435,20 @@ void ff_records_free(struct ff_records *records);
 
 // Watches the loop of the calling thread, which tells by `ff_monitor_transition` what it does.
 //
+// # Errors
+// `FF_MONITOR_ERROR_ALREADY` if the loop is watched by another monitor, `FF_MONITOR_ERROR_FILE`, `FF_MONITOR_ERROR_ARGUMENT` for a
+// threshold that cannot be, `FF_MONITOR_ERROR_SYSTEM` if there can be no further thread.
+//
 // # Safety
 // `config` is null or valid; `monitor` is null or can be written to.
-enum ff_monitor_error ff_monitor_start(const struct ff_monitor_config *config, struct ff_monitor **monitor);
+enum ff_monitor_error ff_monitor_start(const struct ff_monitor_config *config,
+                                       struct ff_monitor **monitor);
 
 // Tells what the loop is about to do: an `ff_activity`. On the loop's thread only. Costs a clock read and a few stores.
+//
+// # Errors
+// `FF_MONITOR_ERROR_THREAD`, `FF_MONITOR_ERROR_ARGUMENT` for another number, `FF_MONITOR_ERROR_STATE` if the monitor watches in another
+// way.
 //
 // # Safety
 // `monitor` is null or from a function that starts one.
@@ -389,11 +497,12 @@ enum ff_monitor_error ff_monitor_set_value(struct ff_monitor *monitor,
 // As of `ff_monitor_pause`; `words` is null or a text.
 enum ff_monitor_error ff_monitor_breadcrumb(struct ff_monitor *monitor, const char *words);
 
-// Tells reports whether somebody looks at the program: 0 unknown, 1 in the foreground, 2 in the background.
+// Tells reports whether somebody looks at the program. `state` is an `ff_app_state`; others are `FF_MONITOR_ERROR_ARGUMENT`.
 //
 // # Safety
 // As of `ff_monitor_pause`.
-enum ff_monitor_error ff_monitor_set_app_state(struct ff_monitor *monitor, int32_t state);
+enum ff_monitor_error ff_monitor_set_app_state(struct ff_monitor *monitor,
+                                               int32_t state);
 
 // What the monitor has cost and seen so far.
 //

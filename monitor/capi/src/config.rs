@@ -1,7 +1,8 @@
 //! How a monitor is set up.
 
 use crate::arguments::{check_size, optional_text, text};
-use crate::error::ff_monitor_error;
+use crate::error::{ff_monitor_error, guarded};
+use crate::kinds::{ff_cause, ff_kind, ff_severity};
 use freezeframe_monitor::{Builder, Freeze, Monitor, Phase, Values};
 use freezeframe_report::file::Size;
 use std::ffi::{CString, c_char, c_void};
@@ -30,11 +31,11 @@ pub struct ff_freeze {
     pub size: u32,
     /// An `ff_phase`.
     pub phase: u32,
-    /// What it is: 1 a freeze, 3 a loop that never waits, 4 a process that takes much of the processors.
+    /// An `ff_kind`.
     pub kind: u32,
-    /// 0 nobody felt it, 1 micro, 2 freeze, 3 severe, 4 unresponsive.
+    /// An `ff_severity`.
     pub severity: u32,
-    /// 0 unknown, 1 computing, 2 a lock, 3 input or output, 4 sleeping, 5 a child process, 6 somebody else, 7 idle, 8 starved.
+    /// An `ff_cause`.
     pub cause: u32,
     /// 1 if it is counted in an earlier record of the same stack and has none of its own.
     pub counted: u32,
@@ -95,15 +96,17 @@ pub struct ff_monitor_config {
 /// `config` is null or can be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ff_monitor_config_init(config: *mut ff_monitor_config) -> ff_monitor_error {
-    if config.is_null() {
-        return ff_monitor_error::FF_MONITOR_ERROR_NULL;
-    }
-    // SAFETY: all fields may be zero; as the caller promises.
-    unsafe {
-        config.write_bytes(0, 1);
-        (*config).size = size_of::<ff_monitor_config>() as u32;
-    }
-    ff_monitor_error::FF_MONITOR_OK
+    guarded(|| {
+        if config.is_null() {
+            return Err(ff_monitor_error::FF_MONITOR_ERROR_NULL);
+        }
+        // SAFETY: all fields may be zero; as the caller promises.
+        unsafe {
+            config.write_bytes(0, 1);
+            (*config).size = size_of::<ff_monitor_config>() as u32;
+        }
+        Ok(())
+    })
 }
 
 /// A pointer of the program's that goes to another thread.
@@ -186,9 +189,9 @@ fn described(freeze: &Freeze<'_>, component: &CString) -> ff_freeze {
     ff_freeze {
         size: size_of::<ff_freeze>() as u32,
         phase: phase as u32,
-        kind: freeze.kind as u32,
-        severity: freeze.severity as u32,
-        cause: freeze.cause as u32,
+        kind: ff_kind::from(freeze.kind) as u32,
+        severity: ff_severity::from(freeze.severity) as u32,
+        cause: ff_cause::from(freeze.cause) as u32,
         counted: freeze.counted.into(),
         duration_ns: freeze.duration.as_nanos() as u64,
         detection_delay_ns: freeze.detection_delay.as_nanos() as u64,

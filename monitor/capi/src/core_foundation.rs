@@ -7,6 +7,9 @@ use freezeframe_monitor::RunLoop;
 
 /// Watches the main thread's CFRunLoop in the common modes, from any thread. Apple's systems only.
 ///
+/// # Errors
+/// As of `ff_monitor_start`.
+///
 /// # Safety
 /// `config` is null or valid; `monitor` is null or can be written to.
 #[unsafe(no_mangle)]

@@ -44,7 +44,11 @@ use ff_monitor_error::*;
 /// An error in words, for ever valid; never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ff_monitor_strerror(error: i32) -> *const c_char {
-    let text: &CStr = match error {
+    words(error).as_ptr()
+}
+
+const fn words(error: i32) -> &'static CStr {
+    match error {
         0 => c"no error",
         1 => c"a pointer that is needed is null",
         2 => c"a text is not UTF-8",
@@ -60,24 +64,31 @@ pub extern "C" fn ff_monitor_strerror(error: i32) -> *const c_char {
         12 => c"a structure's field `size` is too small",
         13 => c"a mistake in the library",
         _ => c"an unknown error",
-    };
-    text.as_ptr()
+    }
 }
 
-/// What the latest error of the calling thread was about, in words; never null. Valid until the thread's next error.
+/// What the latest error of the calling thread was about, in words: those of `ff_monitor_strerror`, or better ones; empty before the
+/// first error, never null. Valid until the thread's next error.
 #[unsafe(no_mangle)]
 pub extern "C" fn ff_monitor_last_error() -> *const c_char {
-    LATEST.try_with(|latest| latest.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    LATEST.try_with(|latest| latest.borrow().words.as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+#[derive(Default)]
+struct Latest {
+    words: CString,
+    /// Whether they are of the call that is going on.
+    of_this_call: bool,
 }
 
 thread_local! {
-    static LATEST: RefCell<CString> = RefCell::default();
+    static LATEST: RefCell<Latest> = RefCell::default();
 }
 
-/// Notes the words for `ff_monitor_last_error`.
+/// Notes better words for `ff_monitor_last_error` than the error's own.
 pub(crate) fn because(error: ff_monitor_error, words: impl Display) -> ff_monitor_error {
-    let text = words.to_string().replace('\0', " ");
-    let _ = LATEST.try_with(|latest| *latest.borrow_mut() = CString::new(text).unwrap_or_default());
+    let words = CString::new(words.to_string().replace('\0', " ")).unwrap_or_default();
+    let _ = LATEST.try_with(|latest| *latest.borrow_mut() = Latest { words, of_this_call: true });
     error
 }
 
@@ -85,9 +96,20 @@ pub(crate) fn because(error: ff_monitor_error, words: impl Display) -> ff_monito
 pub(crate) fn guarded(act: impl FnOnce() -> Result<(), ff_monitor_error>) -> ff_monitor_error {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(())) => FF_MONITOR_OK,
-        Ok(Err(error)) => error,
-        Err(_) => FF_MONITOR_ERROR_PANIC,
+        Ok(Err(error)) => told(error),
+        Err(_) => told(FF_MONITOR_ERROR_PANIC),
     }
+}
+
+#[cold]
+fn told(error: ff_monitor_error) -> ff_monitor_error {
+    let _ = LATEST.try_with(|latest| {
+        let mut latest = latest.borrow_mut();
+        if !std::mem::take(&mut latest.of_this_call) {
+            latest.words = words(error as i32).to_owned();
+        }
+    });
+    error
 }
 
 #[cfg(test)]
@@ -99,8 +121,11 @@ mod tests {
         assert_eq!(guarded(|| panic!("on purpose")), FF_MONITOR_ERROR_PANIC);
         let act = || Err(because(FF_MONITOR_ERROR_FILE, "no\0such file"));
         assert_eq!(guarded(act), FF_MONITOR_ERROR_FILE);
-        // SAFETY: a terminated text, valid until the next error.
-        let text = unsafe { CStr::from_ptr(ff_monitor_last_error()) };
-        assert_eq!(text.to_str(), Ok("no such file"));
+        // SAFETY: a terminated text, copied before the next error.
+        let latest = || unsafe { CStr::from_ptr(ff_monitor_last_error()) }.to_owned();
+        assert_eq!(latest().as_c_str(), c"no such file");
+        // One without words of its own does not keep those of the one before.
+        assert_eq!(guarded(|| Err(FF_MONITOR_ERROR_STATE)), FF_MONITOR_ERROR_STATE);
+        assert_eq!(latest().as_c_str(), c"not in this state");
     }
 }

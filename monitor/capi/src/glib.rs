@@ -7,7 +7,10 @@ use freezeframe_monitor::MainContext;
 use std::ffi::c_void;
 
 /// Watches a `GMainContext`, the global default one if `context` is null, from its next turn on. To be called on the thread that
-/// runs it. `FF_MONITOR_ERROR_UNSUPPORTED` if the process has no GLib loaded; nothing of it is linked.
+/// runs it.
+///
+/// # Errors
+/// As of `ff_monitor_start`; `FF_MONITOR_ERROR_UNSUPPORTED` if the process has no GLib loaded: nothing of it is linked.
 ///
 /// # Safety
 /// `config` is null or valid; `context` is null or a `GMainContext`; `monitor` is null or can be written to.

@@ -14,6 +14,7 @@ pub mod error;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod glib;
 pub mod handle;
+pub mod kinds;
 pub mod ping;
 pub mod records;
 pub mod run_loop;

@@ -43,6 +43,9 @@ impl PingTarget for Target {
 /// Watches a loop by pings. `thread` is the id of the loop's thread (`gettid` on Linux, `mach_thread_self` on Apple's systems);
 /// 0 is the calling one. `is_waiting` may be null: the loop is then pinged at every timeout. `context` is handed to both.
 ///
+/// # Errors
+/// As of `ff_monitor_start`; `FF_MONITOR_ERROR_ARGUMENT` for what can be no thread.
+///
 /// # Safety
 /// `config` is null or valid; `monitor` is null or can be written to.
 #[unsafe(no_mangle)]
@@ -54,9 +57,9 @@ pub unsafe extern "C" fn ff_monitor_start_ping(
     thread: i32,
     monitor: *mut *mut ff_monitor,
 ) -> ff_monitor_error {
-    let Some(post) = post else { return FF_MONITOR_ERROR_NULL };
+    let Some(post) = post else { return guarded(|| Err(FF_MONITOR_ERROR_NULL)) };
     if thread < 0 {
-        return FF_MONITOR_ERROR_ARGUMENT;
+        return guarded(|| Err(FF_MONITOR_ERROR_ARGUMENT));
     }
     let thread = if thread == 0 { current() } else { ThreadId(thread) };
     let context = Context::new(context);

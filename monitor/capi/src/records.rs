@@ -3,7 +3,8 @@
 use crate::arguments::{check_size, give, text};
 use crate::error::ff_monitor_error::{self, *};
 use crate::error::{because, guarded};
-use freezeframe_report::read::{CauseKind, Record, RecordKind, RecordOutcome, Report, SeverityLevel};
+use crate::kinds::{ff_cause, ff_kind, ff_outcome, ff_severity};
+use freezeframe_report::read::{Record, Report};
 use freezeframe_report::show::{Symbols, TextOptions, to_json, write_text};
 use std::ffi::{CString, c_char};
 use std::path::Path;
@@ -29,13 +30,13 @@ struct Kept {
 pub struct ff_record {
     /// `sizeof(ff_record)`, to be set by the caller.
     pub size: u32,
-    /// 1 a freeze, 2 a crash, 3 a loop that never waits, 4 a process that takes much of the processors, 0 unknown.
+    /// An `ff_kind`.
     pub kind: u32,
-    /// 1 it goes on, 2 the loop turned again, 3 the process ended in the middle of it, 0 unknown.
+    /// An `ff_outcome`.
     pub outcome: u32,
-    /// As in `ff_freeze`.
+    /// An `ff_severity`; 0 of a crash.
     pub severity: u32,
-    /// As in `ff_freeze`.
+    /// An `ff_cause`; 0 of a crash.
     pub cause: u32,
     /// The signal's number, of a crash; else 0.
     pub signal: i32,
@@ -47,7 +48,7 @@ pub struct ff_record {
     pub sequence: u64,
     /// How long the freeze lasted, as far as is known.
     pub duration_ns: u64,
-    /// When it was detected, since 1970.
+    /// When it was detected, in nanoseconds since the beginning of 1970.
     pub wall_ns: u64,
     /// Identifies it.
     pub uuid: *const c_char,
@@ -59,6 +60,9 @@ pub struct ff_record {
 
 /// Reads what earlier runs have left in the file at `path` and makes room for new records: once, before a monitor opens the file. No
 /// file is no error: there are no records then. Names of functions are looked up.
+///
+/// # Errors
+/// `FF_MONITOR_ERROR_FILE`.
 ///
 /// # Safety
 /// `path` is null or a text; `records` is null or can be written to.
@@ -72,6 +76,9 @@ pub unsafe extern "C" fn ff_records_take(
 }
 
 /// Reads the file at `path` and leaves it as it is. A monitor may write to it meanwhile. Names of functions are looked up.
+///
+/// # Errors
+/// `FF_MONITOR_ERROR_FILE`, also if there is none.
 ///
 /// # Safety
 /// As of `ff_records_take`.
@@ -139,6 +146,9 @@ unsafe fn at<'a>(records: *const ff_records, index: usize) -> Result<&'a Kept, f
 
 /// The most important fields of a record, by its number from 0 on, the oldest first.
 ///
+/// # Errors
+/// `FF_MONITOR_ERROR_NOT_FOUND` behind the last.
+///
 /// # Safety
 /// As of `ff_records_count`; `record` is null or valid.
 #[unsafe(no_mangle)]
@@ -195,37 +205,10 @@ fn described(kept: &Kept) -> ff_record {
     let episode = record.episode.as_ref();
     ff_record {
         size: size_of::<ff_record>() as u32,
-        kind: match record.kind {
-            RecordKind::Freeze => 1,
-            RecordKind::Crash => 2,
-            RecordKind::NeverIdle => 3,
-            RecordKind::CpuHigh => 4,
-            RecordKind::Unknown => 0,
-        },
-        outcome: match record.outcome {
-            RecordOutcome::Ongoing => 1,
-            RecordOutcome::Recovered => 2,
-            RecordOutcome::Killed => 3,
-            RecordOutcome::Unknown => 0,
-        },
-        severity: episode.map_or(0, |episode| match episode.severity {
-            SeverityLevel::None | SeverityLevel::Unknown => 0,
-            SeverityLevel::Micro => 1,
-            SeverityLevel::Freeze => 2,
-            SeverityLevel::Severe => 3,
-            SeverityLevel::Unresponsive => 4,
-        }),
-        cause: episode.map_or(0, |episode| match episode.cause {
-            CauseKind::Unknown => 0,
-            CauseKind::CpuBound => 1,
-            CauseKind::Lock => 2,
-            CauseKind::Io => 3,
-            CauseKind::Sleeping => 4,
-            CauseKind::Child => 5,
-            CauseKind::Peer => 6,
-            CauseKind::Idle => 7,
-            CauseKind::Starved => 8,
-        }),
+        kind: ff_kind::from(record.kind) as u32,
+        outcome: ff_outcome::from(record.outcome) as u32,
+        severity: episode.map_or(0, |episode| ff_severity::from(episode.severity) as u32),
+        cause: episode.map_or(0, |episode| ff_cause::from(episode.cause) as u32),
         signal: record.crash.as_ref().map_or(0, |crash| crash.signal),
         threads: record.threads.len().try_into().unwrap_or(u32::MAX),
         complete: record.complete.into(),

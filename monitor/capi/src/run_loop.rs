@@ -26,6 +26,10 @@ pub enum ff_activity {
 
 /// Watches the loop of the calling thread, which tells by `ff_monitor_transition` what it does.
 ///
+/// # Errors
+/// `FF_MONITOR_ERROR_ALREADY` if the loop is watched by another monitor, `FF_MONITOR_ERROR_FILE`, `FF_MONITOR_ERROR_ARGUMENT` for a
+/// threshold that cannot be, `FF_MONITOR_ERROR_SYSTEM` if there can be no further thread.
+///
 /// # Safety
 /// `config` is null or valid; `monitor` is null or can be written to.
 #[unsafe(no_mangle)]
@@ -44,6 +48,10 @@ pub unsafe extern "C" fn ff_monitor_start(
 }
 
 /// Tells what the loop is about to do: an `ff_activity`. On the loop's thread only. Costs a clock read and a few stores.
+///
+/// # Errors
+/// `FF_MONITOR_ERROR_THREAD`, `FF_MONITOR_ERROR_ARGUMENT` for another number, `FF_MONITOR_ERROR_STATE` if the monitor watches in another
+/// way.
 ///
 /// # Safety
 /// `monitor` is null or from a function that starts one.

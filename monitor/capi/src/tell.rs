@@ -103,7 +103,7 @@ pub unsafe extern "C" fn ff_monitor_breadcrumb(
     })
 }
 
-/// Tells reports whether somebody looks at the program: 0 unknown, 1 in the foreground, 2 in the background.
+/// Tells reports whether somebody looks at the program. `state` is an `ff_app_state`; others are `FF_MONITOR_ERROR_ARGUMENT`.
 ///
 /// # Safety
 /// As of `ff_monitor_pause`.

@@ -17,10 +17,29 @@ pub(crate) fn of(subject: Subject, number: u64) -> Option<Descriptor> {
     })
 }
 
+/// Whether an epoll's descriptor of that number watches no other one.
+pub(super) fn watches_nothing(subject: Subject, number: u64) -> bool {
+    let number = i32::try_from(number).ok().filter(|number| *number >= 0);
+    number.and_then(|number| subject::watched_descriptors(subject, number)) == Some(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_epoll_watches_nothing_until_it_is_given_something() {
+        use rustix::event::epoll;
+        let watcher = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let watches_nothing = || super::watches_nothing(Subject::Own, watcher.as_raw_fd() as u64);
+        assert!(watches_nothing());
+        epoll::add(&watcher, &reader, epoll::EventData::new_u64(1), epoll::EventFlags::IN).unwrap();
+        assert!(!watches_nothing());
+        assert!(!super::watches_nothing(Subject::Own, 9_999_999), "nothing is open there");
+    }
 
     #[test]
     fn descriptors_are_what_they_are_open_for() {

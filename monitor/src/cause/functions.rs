@@ -17,6 +17,10 @@ pub(crate) enum Role {
     Loop,
     /// It waits for a peer's answer, in an event loop of its own perhaps.
     Sync,
+    /// It waits for a child, and for what that writes, in an event loop of its own perhaps.
+    Spawn,
+    /// It waits for whatever comes: whoever calls it knows for what.
+    Events,
 }
 
 /// Names without leading underscores, of which libraries add different numbers.
@@ -31,6 +35,10 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("lll_lock_wait", Role::Lock),
     ("lll_lock_wait_private", Role::Lock),
     ("flockfile", Role::Lock),
+    ("pthread_once", Role::Lock),
+    ("cxa_guard_acquire", Role::Lock),
+    ("g_mutex_lock", Role::Lock),
+    ("ZN11QBasicMutex12lockInternalEv", Role::Lock),
     ("os_unfair_lock_lock", Role::Lock),
     ("os_unfair_lock_lock_slow", Role::Lock),
     ("ulock_wait", Role::Lock),
@@ -44,6 +52,8 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("pthread_join", Role::Peer),
     ("pthread_timedjoin_np", Role::Peer),
     ("pthread_barrier_wait", Role::Peer),
+    ("g_cond_wait", Role::Peer),
+    ("g_cond_wait_until", Role::Peer),
     ("sem_wait", Role::Peer),
     ("sem_timedwait", Role::Peer),
     ("psynch_cvwait", Role::Peer),
@@ -62,6 +72,9 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("wait4", Role::Child),
     ("wait4_nocancel", Role::Child),
     ("waitid", Role::Child),
+    ("posix_spawn", Role::Child),
+    ("posix_spawnp", Role::Child),
+    ("vfork", Role::Child),
     ("waitpid", Role::Child),
     ("read", Role::Io),
     ("read_nocancel", Role::Io),
@@ -83,12 +96,12 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("uv_run", Role::Loop),
     ("event_base_loop", Role::Loop),
     ("ev_run", Role::Loop),
+    ("ZN20QEventDispatcherUNIX13processEventsE6QFlagsIN10QEventLoop17ProcessEventsFlagEE", Role::Loop),
     ("sd_event_run", Role::Loop),
     ("gtk_main_iteration_do", Role::Loop),
     ("g_dbus_connection_send_message_with_reply_sync", Role::Sync),
     ("g_dbus_connection_call_sync", Role::Sync),
     ("g_dbus_proxy_call_sync", Role::Sync),
-    ("g_spawn_sync", Role::Sync),
     ("g_socket_condition_wait", Role::Sync),
     ("g_socket_condition_timed_wait", Role::Sync),
     ("dbus_connection_send_with_reply_and_block", Role::Sync),
@@ -97,6 +110,44 @@ const FUNCTIONS: &[(&str, Role)] = &[
     ("xcb_wait_for_reply", Role::Sync),
     ("xcb_wait_for_reply64", Role::Sync),
     ("getaddrinfo", Role::Sync),
+    ("g_spawn_sync", Role::Spawn),
+    ("g_subprocess_wait", Role::Spawn),
+    ("g_subprocess_communicate", Role::Spawn),
+    ("mach_msg_trap", Role::Events),
+    ("mach_msg2_trap", Role::Events),
+    ("kevent", Role::Events),
+    ("kevent64", Role::Events),
+    ("kevent_qos", Role::Events),
+    ("poll", Role::Events),
+    ("poll_nocancel", Role::Events),
+    ("ppoll", Role::Events),
+    ("select", Role::Events),
+    ("select_nocancel", Role::Events),
+    ("pselect", Role::Events),
+    ("epoll_wait", Role::Events),
+    ("epoll_pwait", Role::Events),
+];
+
+/// The same for functions of Rust's, whose names say where they are defined and end with a number: a part of the library's name, a
+/// part of the function's, what that is called, and what it waits for.
+const RUST_FUNCTIONS: &[(&str, &str, &str, Role)] = &[
+    ("3std3sys", "5Mutex14lock_contended", "Mutex::lock", Role::Lock),
+    ("3std3sys", "6RwLock14read_contended", "RwLock::read", Role::Lock),
+    ("3std3sys", "6RwLock15write_contended", "RwLock::write", Role::Lock),
+    ("3std3sys", "4Once4call", "Once::call", Role::Lock),
+    ("3std3sys", "4Once4wait", "Once::wait", Role::Lock),
+    ("3std3sys", "7Condvar4wait", "Condvar::wait", Role::Peer),
+    ("3std3sys", "7Condvar12wait_timeout", "Condvar::wait_timeout", Role::Peer),
+    ("3std3sys", "7Condvar21wait_optional_timeout", "Condvar::wait", Role::Peer),
+    ("11parking_lot", "8RawMutex9lock_slow", "parking_lot::Mutex::lock", Role::Lock),
+    ("11parking_lot", "9RawRwLock16lock_shared_slow", "parking_lot::RwLock::read", Role::Lock),
+    ("11parking_lot", "9RawRwLock19lock_exclusive_slow", "parking_lot::RwLock::write", Role::Lock),
+    ("11parking_lot", "9RawRwLock20lock_upgradable_slow", "parking_lot::RwLock::upgradable_read", Role::Lock),
+    ("11parking_lot", "9RawRwLock16wait_for_readers", "parking_lot::RwLock::write", Role::Lock),
+    ("11parking_lot", "9RawRwLock12upgrade_slow", "parking_lot::RwLock::upgrade", Role::Lock),
+    ("11parking_lot", "9RawRwLock11lock_common", "parking_lot::RwLock::lock", Role::Lock),
+    ("11parking_lot", "4Once14call_once_slow", "parking_lot::Once::call_once", Role::Lock),
+    ("11parking_lot", "7Condvar19wait_until_internal", "parking_lot::Condvar::wait", Role::Peer),
 ];
 
 /// How far from where a thread stands such a function is looked for: the wrappers of a wait are fewer.
@@ -113,13 +164,35 @@ pub(crate) struct Known {
 pub(crate) fn known(name: &[u8]) -> Option<Known> {
     let underscores = name.iter().take_while(|byte| **byte == b'_').count();
     let bare = name.get(underscores..)?;
-    let found = FUNCTIONS.iter().find(|(known, _)| known.as_bytes() == bare)?;
-    Some(Known { name: found.0, role: found.1 })
+    let found = FUNCTIONS.iter().find(|(known, _)| known.as_bytes() == bare);
+    found.map(|(name, role)| Known { name, role: *role }).or_else(|| rust_function(bare))
+}
+
+/// Names as both of the compiler's ways of mangling them have them, after their underscores.
+fn rust_function(name: &[u8]) -> Option<Known> {
+    let has = |part: &str| name.windows(part.len()).any(|word| word == part.as_bytes());
+    if !name.starts_with(b"ZN") && !name.starts_with(b"RN") {
+        return None;
+    }
+    let found = RUST_FUNCTIONS.iter().find(|(library, function, ..)| has(library) && has(function))?;
+    Some(Known { name: found.2, role: found.3 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_of_rusts_are_known_by_the_parts_of_their_names() {
+        let role = |name: &str| known(name.as_bytes()).map(|known| (known.name, known.role));
+        let legacy = "_ZN3std3sys4sync5mutex5futex5Mutex14lock_contended17h0123456789abcdefE";
+        assert_eq!(role(legacy), Some(("Mutex::lock", Role::Lock)));
+        let newer = "_RNvMNtNtNtNtCs2jU2Qmns0dQ_3std3sys4sync7condvar5futexNtB2_7Condvar4wait";
+        assert_eq!(role(newer), Some(("Condvar::wait", Role::Peer)));
+        let others = "_ZN11parking_lot9raw_mutex8RawMutex9lock_slow17h0123456789abcdefE";
+        assert_eq!(role(others), Some(("parking_lot::Mutex::lock", Role::Lock)));
+        assert_eq!(role("_ZN5sloop5Mutex14lock_contended17h0123456789abcdefE"), None, "somebody else's");
+    }
 
     #[test]
     fn leading_underscores_do_not_matter_and_others_do() {

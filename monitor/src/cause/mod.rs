@@ -6,30 +6,33 @@
 //!                                                                               the heaviest ◀── Causes ◀──┘
 //! ```
 //!
-//! `calls` and `functions` are the tables. Another kind of evidence begins in `classify`; who owns a lock that is waited
+//! `calls` and `functions` are the tables; `arguments` and `frames` say what a call waits for and which functions wait. Another kind of evidence begins in `classify`; who owns a lock that is waited
 //! for is to be found from the word in the evidence.
 
+mod arguments;
 mod calls;
 mod classify;
 mod descriptor;
+mod frames;
 mod functions;
 mod names;
 mod run_queue;
 
 pub(crate) use classify::Finding;
-pub(crate) use names::Names;
+pub(crate) use names::{Names, Symbols};
 pub(crate) use run_queue::waited_ns;
 
 use crate::subject::{self, Subject};
 use calls::Wait;
 use classify::{Seen, classify};
+use frames::Functions;
 use freezeframe_arch::Architecture;
 use freezeframe_report::encode::Cause;
 use freezeframe_unwind::images::ImageTable;
+use freezeframe_unwind::locks::{LockKind, LockWait};
 use freezeframe_unwind::rule::FrameAddress;
-use freezeframe_unwind::threads::ThreadFacts;
+use freezeframe_unwind::snapshot::ThreadCapture;
 use freezeframe_unwind::walk::Frame;
-use functions::FRAMES;
 
 /// What looking at another process needs of the tables.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -37,6 +40,7 @@ pub(crate) mod tables {
     pub(crate) use super::calls::{Wait, find as system_call};
     pub(crate) use super::classify::Descriptor;
     pub(crate) use super::descriptor::of as descriptor_of;
+    pub(crate) use super::frames::Functions;
     pub(crate) use super::functions::{FRAMES, Role};
 }
 
@@ -77,7 +81,7 @@ pub(crate) struct Circumstances {
     pub(crate) overall_percent: u64,
     pub(crate) run_queue_ns: Option<u64>,
     pub(crate) late_ticks: u64,
-    pub(crate) loop_waits: bool,
+    pub(crate) loop_waits: Option<bool>,
 }
 
 /// Finds the cause that one look at a thread shows: `frames` are those of its stack, and `lookup` gives
@@ -85,29 +89,28 @@ pub(crate) struct Circumstances {
 pub(crate) fn investigate(
     subject: Subject,
     circumstances: &Circumstances,
-    facts: &ThreadFacts,
+    thread: &ThreadCapture,
     frames: &[Frame],
     lookup: impl Fn(FrameAddress) -> u64,
     images: &ImageTable,
     names: &mut Names,
 ) -> Finding {
-    let architecture = Architecture::NATIVE;
-    let mut memory = subject::memory(subject);
-    let nothing = functions::Known { name: "", role: functions::Role::Io };
-    let mut found = [(0, nothing); FRAMES];
-    let mut count = 0;
-    for (number, frame) in frames.iter().enumerate().take(FRAMES) {
-        if let Some(known) = names.find(images, &mut memory, lookup(frame.address)) {
-            found[count] = (number as u32, known);
-            count += 1;
-        }
-    }
-    let descriptor = facts.system_call.and_then(|call| match calls::find(architecture, call.number)?.1 {
-        Wait::Descriptor => descriptor::of(subject, call.arguments[0]),
-        _ => None,
+    let (facts, mut memory) = (&thread.facts, subject::memory(subject));
+    let lookups = frames.iter().map(|frame| lookup(frame.address));
+    let number = facts.system_call.and_then(|call| calls::find(Architecture::NATIVE, call.number));
+    // Who waits for a word may do so for anything: there names matter most.
+    let symbols = if matches!(number, Some((_, Wait::Futex))) { Symbols::All } else { Symbols::Exported };
+    let functions = Functions::find(subject, symbols, images, &mut memory, names, lookups);
+    let wait = facts.system_call.and_then(|call| {
+        let (name, wait) = number?;
+        let is_empty = |number| descriptor::watches_nothing(subject, number);
+        Some((name, arguments::refine(&call, (name, wait), &mut memory, is_empty)?))
     });
+    let descriptor = match (facts.system_call, wait) {
+        (Some(call), Some((_, Wait::Descriptor))) => descriptor::of(subject, call.arguments[0]),
+        _ => None,
+    };
     classify(&Seen {
-        architecture,
         window_ns: circumstances.window_ns,
         cpu_ns: circumstances.cpu_ns,
         overall_percent: circumstances.overall_percent,
@@ -115,8 +118,33 @@ pub(crate) fn investigate(
         late_ticks: circumstances.late_ticks,
         state: facts.state,
         call: facts.system_call,
+        wait,
         descriptor,
+        lock: thread.lock,
+        at_own_word: facts
+            .system_call
+            .is_some_and(|call| functions.has_in_c_library(call.arguments[0], frames)),
         loop_waits: circumstances.loop_waits,
-        functions: &found[..count],
+        functions: functions.as_slice(),
     })
+}
+
+/// Whether a thread waits for the lock that its words look like: those that do not say whose they are may be something else, and
+/// functions know better.
+pub(crate) fn waits_for_lock(
+    subject: Subject,
+    thread: &ThreadCapture,
+    lookups: impl Iterator<Item = u64>,
+    images: &ImageTable,
+    names: &mut Names,
+) -> bool {
+    let is_doubtful = |lock: &LockWait| {
+        matches!(lock.kind, LockKind::RustMutex | LockKind::RustReadWrite | LockKind::Other)
+    };
+    if !thread.lock.as_ref().is_some_and(is_doubtful) {
+        return true;
+    }
+    let mut memory = subject::memory(subject);
+    let functions = Functions::find(subject, Symbols::All, images, &mut memory, names, lookups);
+    functions.waits().is_none_or(|known| known.role != functions::Role::Peer)
 }

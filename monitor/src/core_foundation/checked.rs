@@ -82,6 +82,8 @@ impl<S: Source> Source for Checked<S> {
         }
         reading.epoch.0 = epoch.wrapping_add(self.signs);
         reading.since_ns = reading.since_ns.max(self.sign_ns);
+        // If it waited, it would have given a sign of life.
+        watched.waits = Some(false);
         watched
     }
 

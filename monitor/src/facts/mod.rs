@@ -80,7 +80,7 @@ impl Facts {
         app_state: AppState,
         moment: &Moment,
     ) -> Process<'a> {
-        Process {
+        moment.of(Process {
             pid: self.owner.pid,
             parent: self.parent,
             parent_name: &self.parent_name,
@@ -89,12 +89,12 @@ impl Facts {
             path: &self.path,
             app: if app.is_empty() { std::str::from_utf8(&self.name).unwrap_or("") } else { app },
             version,
-            debugged: moment.debugged,
+            debugged: false,
             app_state,
             translated: self.translated,
-            cpu_ns: moment.cpu_ns,
-            footprint_bytes: moment.footprint_bytes,
-        }
+            cpu_ns: 0,
+            footprint_bytes: 0,
+        })
     }
 
     pub(crate) fn system(&self) -> System<'_> {

@@ -125,7 +125,8 @@ struct Attached {
 
 impl Source for Attached {
     fn read(&mut self, now_ns: u64) -> Watched {
-        self.shared.read(now_ns)
+        // Before each wait the last source says so: a context whose last word is another does not wait.
+        Watched { waits: Some(false), ..self.shared.read(now_ns) }
     }
 
     fn unchanged(&self, watched: &Watched) -> bool {

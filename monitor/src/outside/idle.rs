@@ -3,7 +3,7 @@
 //! | a wait | is idling |
 //! |---|---|
 //! | for events (`poll`, `epoll`, `select`), in a function that waits for a peer's answer | never |
-//! | for events, in a known event loop's function | always |
+//! | for events, in a known event loop's function and no callback of it | always |
 //! | for events, a signal, a connection, a child, a time; for input from a terminal or the standard input; until the standard output takes more | unless it is deeper in the stack than the program's home |
 //! | for another thread, but not for a lock | unless it is deeper in the stack than the program's home |
 //! | for a lock, a file, a pipe, a peer | never |
@@ -52,7 +52,7 @@ pub(super) fn way(call: Option<(&str, Wait)>, arguments: [u64; 6], descriptor: O
 /// By the functions that wait, innermost first: whether it is one; none if they do not tell.
 pub(super) fn by_functions(roles: impl Iterator<Item = Role> + Clone) -> Option<bool> {
     let has = |role| roles.clone().any(|found| found == role);
-    if has(Role::Sync) || has(Role::Lock) {
+    if has(Role::Sync) || has(Role::Spawn) || has(Role::Lock) {
         return Some(false);
     }
     has(Role::Loop).then_some(true)

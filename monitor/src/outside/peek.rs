@@ -16,6 +16,8 @@ use freezeframe_unwind::threads::{SystemCall, ThreadId};
 /// How often a wait for events, or another one, is come back to before it is the way in which the program idles.
 const EVENTS_VISITS: u32 = 2;
 const VISITS: u32 = 3;
+/// How often a stack is looked at that is not seen to its end. Together with the first tick they are fewer than make a freeze.
+const TRIES: u32 = 3;
 
 /// Looks at the main thread of another process.
 pub(crate) struct PeekSource {
@@ -31,6 +33,8 @@ pub(crate) struct PeekSource {
     since_ns: u64,
     /// Whether the wait of this epoch is none of idling, once that is known.
     is_busy: Option<bool>,
+    /// How often its functions are still asked for.
+    tries: u32,
 }
 
 impl PeekSource {
@@ -48,19 +52,30 @@ impl PeekSource {
             epoch: 0,
             since_ns: 0,
             is_busy: None,
+            tries: TRIES,
         })
     }
 
     /// Notes a look, and returns whether the thread has made progress since the one before.
     fn note(&mut self, seen: Seen, now_ns: u64) -> bool {
         let key = |seen: &Seen| (seen.sleeps, seen.standing.is_wait());
-        let fresh = self.seen.as_ref().map(key) != Some(key(&seen));
+        let fresh = self.seen.as_ref().map(key) != Some(key(&seen)) && !self.goes_on(&seen);
         if fresh {
             self.epoch += 1;
             (self.since_ns, self.is_busy) = (now_ns, None);
         }
         self.seen = Some(seen);
         fresh
+    }
+
+    /// Whether the kernel has begun the same wait anew, as it does after a stop.
+    fn goes_on(&self, now: &Seen) -> bool {
+        match (self.seen.map(|seen| seen.standing), now.standing) {
+            (Some(Standing::Waits(_, then)), Standing::Waits(call, now)) => {
+                then == now && i64::from(call.number) == libc::SYS_restart_syscall
+            }
+            _ => false,
+        }
     }
 
     /// Whether a wait is none of idling. What its functions say is asked when it has lasted for a tick: most do not.
@@ -71,37 +86,38 @@ impl PeekSource {
         let known = tables::system_call(Architecture::NATIVE, call.number);
         let descriptor = tables::descriptor_of(self.subject, call.arguments[0]);
         let way = idle::way(known, call.arguments, descriptor);
-        let visits = match (way, known) {
-            (Way::ByFunctions, Some((_, tables::Wait::Events))) => EVENTS_VISITS,
-            _ => VISITS,
-        };
         let by_functions = match way {
-            Way::ByFunctions if fresh => None,
+            // Until it is known, it is as good as busy: it has not lasted for long.
+            Way::ByFunctions if fresh => {
+                let waits_for_events = known.is_some_and(|(_, wait)| wait == tables::Wait::Events);
+                self.home.visit(place, if waits_for_events { EVENTS_VISITS } else { VISITS });
+                self.tries = TRIES;
+                return true;
+            }
             Way::ByFunctions => {
-                idle::by_functions(self.stack.roles(self.subject, self.thread).iter().copied())
-            }
-            _ => None,
-        };
-        let busy = match (way, by_functions) {
-            (Way::Never, _) => true,
-            (_, Some(is_idle)) => {
-                if is_idle {
-                    self.home.visit(place, 1);
+                let (roles, whole) = self.stack.roles(self.subject, self.thread);
+                let said = idle::by_functions(roles.iter().copied());
+                self.tries = self.tries.saturating_sub(1);
+                // What is not seen of the stack may say something else.
+                if !whole && self.tries > 0 {
+                    return true;
                 }
-                !is_idle
+                said
             }
-            _ => {
+            Way::AtHome => {
                 if fresh {
-                    self.home.visit(place, visits);
+                    self.home.visit(place, VISITS);
                 }
-                self.home.is_above(place)
+                None
             }
+            Way::Never => Some(false),
         };
-        if way != Way::ByFunctions || !fresh {
-            self.is_busy = Some(busy);
+        if by_functions == Some(true) {
+            self.home.visit(place, 1);
         }
-        // Until it is known, it is as good as busy: it has not lasted for long.
-        busy || way == Way::ByFunctions && fresh
+        let busy = by_functions.map_or_else(|| self.home.is_above(place), |is_idle| !is_idle);
+        self.is_busy = Some(busy);
+        busy
     }
 }
 
@@ -124,7 +140,7 @@ impl Source for PeekSource {
             }
         }
         let reading = Reading { epoch: (self.epoch, 0), busy, since_ns: self.since_ns, silence: None };
-        Watched { reading, activity: 0, waited_ns: None, depth: 0, waits: false }
+        Watched { reading, activity: 0, waited_ns: None, depth: 0, waits: Some(false) }
     }
 
     fn unchanged(&self, _: &Watched) -> bool {

@@ -6,7 +6,7 @@ use freezeframe_unwind::snapshot::{Options, Snapshot, SnapshotError};
 use freezeframe_unwind::suspend::Suspender;
 use freezeframe_unwind::threads::{self, ThreadFacts, ThreadId};
 use rustix::fs::RawMode;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 /// The process.
@@ -35,6 +35,16 @@ pub(crate) fn descriptor_mode(_: Subject, number: i32) -> Option<RawMode> {
     // SAFETY: borrowed for one `fstat`, which says so if nothing is open under that number.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     rustix::fs::fstat(descriptor).ok().map(|status| status.st_mode)
+}
+
+/// Opens a file to read: not needed, since all symbols lie in memory.
+pub(crate) fn open(_: Subject, _: &[u8]) -> Option<OwnedFd> {
+    None
+}
+
+/// Whether an event queue watches anything: not known.
+pub(crate) fn watched_descriptors(_: Subject, _: i32) -> Option<bool> {
+    None
 }
 
 /// `phys_footprint`: what the system's limit on memory is about.

@@ -5,8 +5,8 @@ use freezeframe_unwind::memory::ProcessMemory;
 use freezeframe_unwind::snapshot::{Options, Snapshot, SnapshotError};
 use freezeframe_unwind::suspend::Suspender;
 use freezeframe_unwind::threads::{self, ThreadFacts, ThreadId};
-use rustix::fs::{CWD, Mode, OFlags, RawMode};
-use std::os::fd::BorrowedFd;
+use rustix::fs::{CWD, FileType, Mode, OFlags, RawMode};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 pub(crate) use freezeframe_unwind::process::ProcessId as Subject;
@@ -39,6 +39,35 @@ pub(crate) fn descriptor_mode(subject: Subject, number: i32) -> Option<RawMode> 
     // SAFETY: borrowed for one `fstat`, which says so if nothing is open under that number.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     rustix::fs::fstat(descriptor).ok().map(|status| status.st_mode)
+}
+
+/// Opens a file to read, by the path that the process has it under. Without an allocation; no other kind of file is waited for.
+pub(crate) fn open(subject: Subject, path: &[u8]) -> Option<OwnedFd> {
+    use std::io::Write;
+    let mut name = [0; 4096];
+    let mut rest = name.get_mut(..4095)?;
+    if let Some(number) = subject.number() {
+        write!(rest, "/proc/{number}/root").ok()?;
+    }
+    rest.write_all(path).ok()?;
+    let name = std::ffi::CStr::from_bytes_until_nul(&name).ok()?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(CWD, name, flags, Mode::empty()).ok()?;
+    let mode = rustix::fs::fstat(&file).ok()?.st_mode;
+    (FileType::from_raw_mode(mode) == FileType::RegularFile).then_some(file)
+}
+
+/// Whether an epoll's descriptor watches any others; none if that is not known. Without an allocation.
+pub(crate) fn watched_descriptors(subject: Subject, number: i32) -> Option<bool> {
+    use std::io::Write;
+    let (mut path, mut text) = ([0; 64], [0; 1024]);
+    // What is left are zeros, which end it.
+    write!(&mut path[..63], "/proc/{}/fdinfo/{number}", pid(subject)).ok()?;
+    let path = std::ffi::CStr::from_bytes_until_nul(&path).ok()?;
+    let file = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let read = rustix::io::read(file, &mut text).ok()?;
+    let text = text.get(..read)?;
+    Some(text.windows(5).any(|word| word == b"\ntfd:"))
 }
 
 /// The resident set: the second number of `statm`, in pages. Without an allocation, of this process.

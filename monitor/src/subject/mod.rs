@@ -13,5 +13,5 @@ use linux as platform;
 
 pub(crate) use platform::{
     Subject, capture, capture_thread, cpu_ns, descriptor_mode, executable, facts, footprint_bytes,
-    function_start, is_traced, memory, parent, pid, refresh,
+    function_start, is_traced, memory, open, parent, pid, refresh, watched_descriptors,
 };

@@ -1,70 +1,32 @@
 //! The run-loop strategy: the loop stores where it is.
 
+use super::board::Board;
 use super::parks::Turns;
 use super::source::{Control, Source, Watched};
 use crate::activity::Activity;
 use crate::clock;
-use crate::detect::Reading;
-use crate::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use freezeframe_report::encode::Strategy;
 use freezeframe_unwind::threads::ThreadId;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Who asks the kernel for events and gets some at once has not waited.
-const REAL_WAIT_NS: u64 = 20_000;
-
-/// What the loop's thread writes and the watcher reads.
+/// What the loop's thread tells and the watcher reads, and how the one wakes the other.
 #[derive(Debug)]
 pub(crate) struct BeaconShared {
-    /// `epoch << 8 | activity`. Written by the loop's thread only.
-    word: AtomicU64,
-    /// Of the current epoch and the one before, each in the place of its parity. An epoch's is written before its word, while
-    /// readers of the last word look at the other one.
-    epochs: [Epoch; 2],
-    /// When the loop last came back from a wait in which it really waited.
-    waited_ns: AtomicU64,
-    /// How many runs are nested in each other.
-    depth: AtomicU32,
+    pub(super) board: Board,
     /// The watcher sleeps without a deadline until the loop leaves its wait.
     parked: AtomicBool,
     /// For a loop that tells of its waits only.
     pub(super) turns: Turns,
     pub(super) control: Arc<Control>,
-    thread: AtomicI32,
-}
-
-/// What belongs to an epoch.
-#[derive(Debug, Default)]
-struct Epoch {
-    /// When it began: the last transition.
-    since_ns: AtomicU64,
-    /// The latest silence of a busy loop for a whole timeout or more: the epoch in which it was, plus one so that zero
-    /// means none, and when it ended. The watcher looks once in a timeout, so it sees each.
-    silent_epoch: AtomicU64,
-    silent_end_ns: AtomicU64,
 }
 
 impl BeaconShared {
     pub(crate) fn new(thread: ThreadId, control: Arc<Control>) -> Self {
-        let shared = Self {
-            word: AtomicU64::new(Activity::Exit as u64),
-            epochs: Default::default(),
-            waited_ns: AtomicU64::new(clock::now()),
-            depth: AtomicU32::new(0),
-            parked: AtomicBool::new(false),
-            turns: Turns::default(),
-            control,
-            thread: AtomicI32::new(thread.0),
-        };
-        shared.epoch(0).since_ns.store(clock::now(), Ordering::Relaxed);
-        shared
-    }
-
-    fn epoch(&self, epoch: u64) -> &Epoch {
-        let [even, odd] = &self.epochs;
-        if epoch.is_multiple_of(2) { even } else { odd }
+        let board = Board::new(thread, clock::now());
+        Self { board, parked: AtomicBool::new(false), turns: Turns::default(), control }
     }
 
     /// What the loop is about to do. Called by whoever runs it.
@@ -73,28 +35,11 @@ impl BeaconShared {
     }
 
     fn store_at(&self, activity: Activity, now: u64) {
-        let earlier = self.word.load(Ordering::Relaxed);
-        let was_busy = Activity::from_code(earlier as u8).is_some_and(Activity::is_busy);
-        let epoch = (earlier >> 8).wrapping_add(1);
-        let (last, next) = (self.epoch(earlier >> 8), self.epoch(epoch));
-        let silent_ns = now.saturating_sub(last.since_ns.load(Ordering::Relaxed));
-        let (silent_epoch, silent_end_ns) =
-            if was_busy && silent_ns >= self.control.interval_ns.load(Ordering::Relaxed) {
-                (epoch, now)
-            } else {
-                (last.silent_epoch.load(Ordering::Relaxed), last.silent_end_ns.load(Ordering::Relaxed))
-            };
-        // Released: who sees one of these sees the last word too, and so that the word it began with has passed.
-        next.since_ns.store(now, Ordering::Release);
-        next.silent_epoch.store(silent_epoch, Ordering::Release);
-        next.silent_end_ns.store(silent_end_ns, Ordering::Release);
-        if !was_busy && silent_ns >= REAL_WAIT_NS {
-            self.waited_ns.store(now, Ordering::Relaxed);
-        }
-        self.word.store(epoch << 8 | activity as u64, Ordering::Release);
+        let leaves_its_wait =
+            self.board.store(activity, now, self.control.interval_ns.load(Ordering::Relaxed));
         // An exchange, not a load: either it sees the watcher's mark, or the watcher, whose mark is an exchange as well,
-        // sees the word stored above.
-        if !was_busy && activity.is_busy() && self.parked.swap(false, Ordering::AcqRel) {
+        // sees the word stored just now.
+        if leaves_its_wait && self.parked.swap(false, Ordering::AcqRel) {
             self.control.wake.post();
         }
     }
@@ -102,12 +47,12 @@ impl BeaconShared {
     /// Another thread runs the loop now.
     #[cfg(feature = "glib")]
     pub(crate) fn set_thread(&self, thread: ThreadId) {
-        self.thread.store(thread.0, Ordering::Relaxed);
+        self.board.set_thread(thread);
     }
 
     /// How many runs are nested in each other.
     pub(crate) fn set_depth(&self, depth: u32) {
-        self.depth.store(depth, Ordering::Relaxed);
+        self.board.set_depth(depth);
     }
 }
 
@@ -148,7 +93,7 @@ impl Beacon {
     fn enter(&self) {
         let depth = self.depth.get();
         if let Some(outer) = self.outer.get(depth) {
-            outer.set(self.shared.word.load(Ordering::Relaxed) as u8);
+            outer.set(self.shared.board.activity());
         }
         self.set_depth(depth + 1);
         self.shared.store(Activity::Entry);
@@ -180,35 +125,15 @@ impl Drop for Beacon {
 
 impl Source for Arc<BeaconShared> {
     fn read(&mut self, now_ns: u64) -> Watched {
-        loop {
-            let word = self.word.load(Ordering::Acquire);
-            let epoch = self.epoch(word >> 8);
-            let since_ns = epoch.since_ns.load(Ordering::Acquire);
-            let silent_epoch = epoch.silent_epoch.load(Ordering::Acquire);
-            let silent_end_ns = epoch.silent_end_ns.load(Ordering::Acquire);
-            if self.word.load(Ordering::Acquire) == word {
-                let busy = Activity::from_code(word as u8).is_some_and(Activity::is_busy);
-                if busy {
-                    Turns::ask(self);
-                }
-                let silence = silent_epoch.checked_sub(1).map(|epoch| (epoch, silent_end_ns));
-                let reading = Reading { epoch: (word >> 8, 0), busy, since_ns, silence };
-                let waits = !busy && now_ns.saturating_sub(since_ns) >= REAL_WAIT_NS;
-                let waited_ns = if waits { now_ns } else { self.waited_ns.load(Ordering::Relaxed) };
-                let depth = self.depth.load(Ordering::Relaxed);
-                return Watched {
-                    reading,
-                    activity: word as u8,
-                    waited_ns: Some(waited_ns),
-                    depth,
-                    waits: false,
-                };
-            }
+        let watched = self.board.read(now_ns);
+        if watched.reading.busy {
+            Turns::ask(self);
         }
+        watched
     }
 
     fn unchanged(&self, watched: &Watched) -> bool {
-        self.word.load(Ordering::Acquire) >> 8 == watched.reading.epoch.0
+        self.board.unchanged(watched)
     }
 
     fn park(&mut self, watched: &Watched) -> bool {
@@ -221,7 +146,7 @@ impl Source for Arc<BeaconShared> {
     }
 
     fn thread(&self) -> ThreadId {
-        ThreadId(self.thread.load(Ordering::Relaxed))
+        self.board.thread()
     }
 
     fn strategy(&self) -> Strategy {

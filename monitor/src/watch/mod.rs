@@ -1,6 +1,7 @@
 //! The strategies: how a watcher learns whether a loop turns.
 
 mod beacon;
+mod board;
 mod cpu;
 mod expected;
 mod parks;
@@ -10,6 +11,8 @@ mod watcher;
 
 pub use beacon::Beacon;
 pub(crate) use beacon::BeaconShared;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) use board::Board;
 pub(crate) use cpu::CpuWatch;
 pub(crate) use expected::Why;
 pub use parks::Turn;

@@ -17,6 +17,8 @@ pub trait PingTarget: Send + 'static {
 
     /// Whether the loop waits for events right now. No ping is sent to such a loop, so that it is not woken up for
     /// nothing. A loop that cannot tell is pinged at every tick; so is one for which this has panicked.
+    ///
+    /// A loop that has ever said so is believed if it says that it does not: what it waits for then is no event.
     fn is_waiting(&self) -> bool {
         false
     }
@@ -63,7 +65,9 @@ pub(crate) struct PingSource<T> {
     asked: u64,
     asked_ns: u64,
     control: Arc<Control>,
-    /// Whether the target can be asked if it waits.
+    /// The target has panicked when it was asked whether its loop waits: it is not asked again.
+    mute: bool,
+    /// The target has said that its loop waits: it can tell.
     tells: bool,
 }
 
@@ -79,14 +83,20 @@ impl<T: PingTarget> PingSource<T> {
             answered_ns: AtomicU64::new(0),
             thread: AtomicI32::new(thread.0),
         };
-        Self { target, shared: Arc::new(shared), asked: 0, asked_ns: 0, control, tells: true }
+        let (shared, asked, asked_ns) = (Arc::new(shared), 0, 0);
+        Self { target, shared, asked, asked_ns, control, mute: false, tells: false }
     }
 
     /// Whether the loop says that it waits.
     fn is_waiting(&mut self) -> bool {
-        let waits = if self.tells { self.control.call(|| self.target.is_waiting()) } else { Some(false) };
-        self.tells &= waits.is_some();
-        waits.unwrap_or(false)
+        if self.mute {
+            return false;
+        }
+        let answer = self.control.call(|| self.target.is_waiting());
+        self.mute = answer.is_none();
+        let waits = answer.unwrap_or(false);
+        self.tells = (self.tells || waits) && !self.mute;
+        waits
     }
 
     /// Posts the next question. False if that cannot be done, now or ever again.
@@ -125,6 +135,7 @@ impl<T: PingTarget> Source for PingSource<T> {
         let reading = Reading { epoch: (epoch, 0), busy, since_ns: self.asked_ns, silence };
         // A loop that says that it waits and yet does not answer waits in a mode that serves no pings.
         let waits = busy && self.is_waiting();
+        let waits = self.tells.then_some(waits);
         Watched { reading, activity: 0, waited_ns: None, depth: 0, waits }
     }
 
@@ -234,7 +245,7 @@ mod tests {
             let looks: Vec<_> = (1..=10).map(|at| source.read(at * 1000)).collect();
             assert_eq!(control.panicked.load(Ordering::Relaxed), 1, "it is not called again");
             assert_eq!(control.blind.load(Ordering::Relaxed), !posts);
-            assert!(looks.iter().all(|look| look.reading.busy == posts && !look.waits));
+            assert!(looks.iter().all(|look| look.reading.busy == posts && look.waits.is_none()));
             // Who cannot say whether it waits is pinged all the same.
             assert_eq!(posted.lock().unwrap().len(), usize::from(posts));
         }
@@ -250,5 +261,16 @@ mod tests {
         assert!(target.posted.lock().unwrap().is_empty());
         target.waits.store(false, Ordering::Relaxed);
         assert!(source.read(3000).reading.busy);
+    }
+
+    #[test]
+    fn a_target_that_has_never_said_that_it_waits_may_be_one_that_cannot_tell() {
+        let target = Loop::default();
+        let mut source = PingSource::new(target.clone(), ThreadId(1), Arc::default());
+        assert_eq!(source.read(1000).waits, None);
+        target.waits.store(true, Ordering::Relaxed);
+        assert_eq!(source.read(2000).waits, Some(true), "and it does not answer: in a mode without pings");
+        target.waits.store(false, Ordering::Relaxed);
+        assert_eq!(source.read(3000).waits, Some(false));
     }
 }

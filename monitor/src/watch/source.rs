@@ -22,8 +22,8 @@ pub(crate) struct Watched {
     pub(crate) waited_ns: Option<u64>,
     /// How many runs of the loop are nested in each other; zero if the strategy does not know.
     pub(crate) depth: u32,
-    /// Whether the loop says that it waits although it seems busy.
-    pub(crate) waits: bool,
+    /// Whether the loop waits although it seems busy, as it says itself; none if it does not say.
+    pub(crate) waits: Option<bool>,
 }
 
 /// A strategy, as the watcher uses it.

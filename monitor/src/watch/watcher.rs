@@ -145,7 +145,7 @@ impl<S: Source> Watcher<S> {
             return;
         }
         let limit_ns = never.limit_ns();
-        let silence = |silent_ns| Silence { silent_ns, threshold_ns: limit_ns, late_ticks: 0, waits: false };
+        let silence = |silent_ns| Silence { silent_ns, threshold_ns: limit_ns, late_ticks: 0, waits: None };
         let (thread, still) = (source.thread(), || true);
         match never.look(now, waited_ns) {
             IdleStep::Fine(busy_ns) if busy_ns >= limit_ns / 2 => {
@@ -188,8 +188,7 @@ impl<S: Source> Watcher<S> {
                 let lasted = now.saturating_sub(since_ns);
                 let (busiest, finding) = cpu.busiest(cpu_ns, lasted);
                 track.found = Some(finding);
-                let silence =
-                    Silence { silent_ns: lasted, threshold_ns: lasted, late_ticks: 0, waits: false };
+                let silence = Silence { silent_ns: lasted, threshold_ns: lasted, late_ticks: 0, waits: None };
                 let occasion = Occasion {
                     strategy: Strategy::CpuTime,
                     thread: busiest.unwrap_or_else(|| source.thread()),

@@ -1,7 +1,7 @@
 //! Where the program blocks, and what the monitor says of it.
 
 use crate::stage::{Frozen, Stage};
-use freezeframe_report::read::{RecordOutcome, RecordStrategy};
+use freezeframe_report::read::{CauseKind, RecordOutcome, RecordStrategy};
 use freezeframe_unwind::threads::current;
 
 /// Runs a function of the program that blocks; nothing where there is no such program.
@@ -31,6 +31,32 @@ fn in_the_global_default_context() {
         .freeze("freeze_in_timeout")
         .after("AfterWaiting")
         .inside(&["block_for_too_long", "callback_that_blocks"]);
+}
+
+/// A callback may wait as the loop itself does, or in a way that nobody knows: the context stands still all the same.
+#[test]
+fn in_a_callback_that_waits_for_events_it_is_no_false_alarm() {
+    for (function, cause) in [
+        ("freeze_by_poll", CauseKind::Peer),
+        ("freeze_by_select", CauseKind::Peer),
+        ("freeze_by_poll_of_nothing", CauseKind::Sleeping),
+        ("freeze_by_select_of_nothing", CauseKind::Sleeping),
+        ("freeze_by_a_child", CauseKind::Child),
+        ("freeze_by_a_rare_call", CauseKind::Io),
+        ("freeze_by_a_private_loop", CauseKind::Peer),
+    ] {
+        let Some(stage) = Stage::new() else { return };
+        stage.watch();
+        stage.run_blocking(function);
+        let statistics = stage.statistics();
+        stage.stop();
+        let causes: Vec<_> = stage
+            .records()
+            .iter()
+            .map(|record| record.episode.as_ref().map(|episode| episode.cause))
+            .collect();
+        assert_eq!((&causes[..], statistics.false_alarms), (&[Some(cause)][..], 0), "{function}");
+    }
 }
 
 #[test]

@@ -1,6 +1,12 @@
 /* A GLib program that blocks where it should not, and one that does not. The tests load it, watch its context, and run one of
  * its loops. */
 #include <glib.h>
+#include <poll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 /* As the adapter has it. */
 G_STATIC_ASSERT(sizeof(GSource) == 12 * sizeof(void *));
@@ -14,11 +20,15 @@ typedef struct {
   void *asked;
   /* Sources that block do so once. */
   gboolean has_blocked;
+  /* How it blocks, for a while. */
+  void (*wait)(void);
 } Program;
+
+static void wait_by_sleeping(void) { g_usleep(5000); }
 
 __attribute__((noinline)) void block_for_too_long(Program *program) {
   while (!program->enough(program->asked))
-    g_usleep(5000);
+    program->wait();
 }
 
 Program *program_new(gboolean global, gboolean (*enough)(void *), void *asked) {
@@ -27,6 +37,7 @@ Program *program_new(gboolean global, gboolean (*enough)(void *), void *asked) {
   program->loop = g_main_loop_new(program->context, FALSE);
   program->enough = enough;
   program->asked = asked;
+  program->wait = wait_by_sleeping;
   return program;
 }
 
@@ -75,6 +86,75 @@ void freeze_in_idle(Program *program) {
   call(program, g_idle_source_new(), callback_that_blocks);
   run(program);
 }
+
+/* Waits that look like the loop's own. */
+static int silent_socket(void) {
+  static int sockets[2];
+  if (sockets[0] == 0)
+    socketpair(AF_UNIX, SOCK_STREAM, 0, sockets);
+  return sockets[0];
+}
+
+static void wait_by_poll(void) {
+  struct pollfd entry = {.fd = silent_socket(), .events = POLLIN};
+  poll(&entry, 1, 300);
+}
+
+static void wait_by_poll_of_nothing(void) { poll(NULL, 0, 300); }
+
+static void wait_by_select(void) {
+  struct timeval timeout = {.tv_usec = 300000};
+  fd_set set;
+  FD_ZERO(&set);
+  FD_SET(silent_socket(), &set);
+  select(silent_socket() + 1, &set, NULL, NULL, &timeout);
+}
+
+static void wait_by_select_of_nothing(void) {
+  struct timeval timeout = {.tv_usec = 300000};
+  select(0, NULL, NULL, NULL, &timeout);
+}
+
+static void wait_for_a_child(void) { g_spawn_command_line_sync("sleep 0.3", NULL, NULL, NULL, NULL); }
+
+static void wait_by_a_rare_call(void) {
+  static unsigned long context;
+  struct timespec timeout = {.tv_nsec = 300000000};
+  char events[256];
+  if (context == 0)
+    syscall(SYS_io_setup, 4, &context);
+  syscall(SYS_io_getevents, context, 1L, 4L, events, &timeout);
+}
+
+static gboolean quit_private(gpointer data) {
+  g_main_loop_quit(data);
+  return G_SOURCE_REMOVE;
+}
+
+static void wait_by_a_private_loop(void) {
+  GMainContext *context = g_main_context_new();
+  GMainLoop *loop = g_main_loop_new(context, FALSE);
+  GSource *source = g_timeout_source_new(300);
+  g_source_set_callback(source, quit_private, loop, NULL);
+  g_source_attach(source, context);
+  g_main_loop_run(loop);
+  g_source_unref(source);
+  g_main_loop_unref(loop);
+  g_main_context_unref(context);
+}
+
+static void freeze_by(Program *program, void (*wait)(void)) {
+  program->wait = wait;
+  freeze_in_timeout(program);
+}
+
+void freeze_by_poll(Program *program) { freeze_by(program, wait_by_poll); }
+void freeze_by_poll_of_nothing(Program *program) { freeze_by(program, wait_by_poll_of_nothing); }
+void freeze_by_select(Program *program) { freeze_by(program, wait_by_select); }
+void freeze_by_select_of_nothing(Program *program) { freeze_by(program, wait_by_select_of_nothing); }
+void freeze_by_a_child(Program *program) { freeze_by(program, wait_for_a_child); }
+void freeze_by_a_rare_call(Program *program) { freeze_by(program, wait_by_a_rare_call); }
+void freeze_by_a_private_loop(Program *program) { freeze_by(program, wait_by_a_private_loop); }
 
 /* Sources of the program's own kind. */
 typedef struct {

@@ -62,8 +62,7 @@ struct Running {
 impl Running {
     /// None under an emulator, which would have to be started too.
     fn start(what: &str) -> Option<Self> {
-        let runner = |(name, _): (String, _)| name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER");
-        if std::env::vars().any(runner) {
+        if super::emulated() {
             return None;
         }
         let file = super::real::file();

@@ -41,6 +41,12 @@ fn scenarios() -> Vec<Scenario> {
     all
 }
 
+/// Whether cargo was told of a program that runs others, which is an emulator here.
+fn emulated() -> bool {
+    let runner = |(name, _): (String, _)| name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER");
+    std::env::vars().any(runner)
+}
+
 /// On a machine so loaded that threads stand still for longer than a threshold, that is a true freeze: a scenario is tried
 /// again then, and has to come out right.
 const TRIES: u32 = 4;

@@ -84,6 +84,10 @@ pub enum EvidenceKind {
     Timeout = 9,
     /// A thread that takes much of the processors: its id, and its CPU time in nanoseconds.
     Thread = 10,
+    /// The lock that is waited for: its address, and the id of the thread that holds it or zero, with its kind.
+    Lock = 11,
+    /// A sentence.
+    Note = 12,
 }
 
 /// One piece of evidence.

@@ -148,6 +148,9 @@ fn evidence(c: &mut Cursor<'_>) -> Option<EvidenceInfo> {
         8 => ("descriptor", format!("descriptor {a} is {name}")),
         9 => ("timeout", format!("the wait ends by itself after {}", ms(a))),
         10 => ("thread", format!("thread {a} has computed for {}", ms(b))),
+        11 if b == 0 => ("lock", format!("waits for the {name} at {a:#x}")),
+        11 => ("lock", format!("waits for the {name} at {a:#x}, which thread {b} holds")),
+        12 => ("note", name.clone()),
         _ => ("unknown", format!("evidence {code}: {a}, {b} {name}")),
     };
     Some(EvidenceInfo { kind, numbers: [a, b], name, text })

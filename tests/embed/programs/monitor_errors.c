@@ -60,6 +60,9 @@ int main(int argc, char **argv) {
     config.component = "main";
     config.report_file = "/no/such/folder/file";
     CHECK(ff_monitor_start(&config, &monitor) == FF_MONITOR_ERROR_FILE && strstr(ff_monitor_last_error(), "/no/such/folder"));
+    /* The words are of the latest error, not of the one before. */
+    CHECK(ff_monitor_breadcrumb(NULL, "x") == FF_MONITOR_ERROR_NULL);
+    CHECK(strcmp(ff_monitor_last_error(), ff_monitor_strerror(FF_MONITOR_ERROR_NULL)) == 0);
     CHECK(ff_records_read("/no/such/file", &records) == FF_MONITOR_ERROR_FILE && records == NULL);
     CHECK(ff_crash_install("/no/such/folder/file", NULL, NULL) == FF_MONITOR_ERROR_FILE);
     CHECK(ff_monitor_start_ping(&config, post, NULL, NULL, -1, &monitor) == FF_MONITOR_ERROR_ARGUMENT);

@@ -85,7 +85,7 @@ macro_rules! numbers {
 numbers! {
     brk SYS_brk clock_gettime SYS_clock_gettime clone SYS_clone close SYS_close dup3 SYS_dup3 exit SYS_exit exit_group SYS_exit_group
     fcntl SYS_fcntl fdatasync SYS_fdatasync fstat SYS_fstat fsync SYS_fsync futex SYS_futex getdents64 SYS_getdents64 getpid SYS_getpid
-    getppid SYS_getppid getrandom SYS_getrandom gettid SYS_gettid kill SYS_kill lseek SYS_lseek madvise SYS_madvise
+    getppid SYS_getppid getrandom SYS_getrandom getsockopt SYS_getsockopt gettid SYS_gettid kill SYS_kill lseek SYS_lseek madvise SYS_madvise
     mmap SYS_mmap mprotect SYS_mprotect msync SYS_msync munmap SYS_munmap newfstatat SYS_newfstatat openat SYS_openat
     pipe2 SYS_pipe2 prctl SYS_prctl pread64 SYS_pread64 prlimit64 SYS_prlimit64 process_vm_readv SYS_process_vm_readv ptrace SYS_ptrace
     pwrite64 SYS_pwrite64
@@ -109,6 +109,7 @@ fn constant(name: &str) -> u32 {
         "O_CLOEXEC" => libc::O_CLOEXEC as u32,
         // What the kernel calls by that name; the C library's is 0.
         "O_LARGEFILE" => 0o100_000,
+        "SOL_SOCKET" => libc::SOL_SOCKET as u32,
         "PR_GET_DUMPABLE" => libc::PR_GET_DUMPABLE as u32,
         "PR_SET_PTRACER" => libc::PR_SET_PTRACER as u32,
         "PR_SET_PDEATHSIG" => libc::PR_SET_PDEATHSIG as u32,

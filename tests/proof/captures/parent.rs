@@ -60,7 +60,8 @@ fn all_are_needed() -> bool {
             .any(|scenario| play(&mode, scenario).0.status.code() == Some(child::HEARD))
     };
     let (seldom, often): (Vec<_>, Vec<_>) = rows.iter().enumerate().partition(|(_, row)| row.is_seldom());
-    let stale: Vec<_> = often.iter().filter(|row| !needs(row)).collect();
+    // On a busy machine a capture may end before it comes to a call.
+    let stale: Vec<_> = often.iter().filter(|row| !(0..3).any(|_| needs(row))).collect();
     for (_, row) in &stale {
         println!("unproved: {property} | {how} | {}, {:?}", calls::name(row.number), row.arguments);
     }

@@ -2,6 +2,10 @@
  * freezeframe's stack walker: stops a thread, copies its stack through the kernel and walks the copy. No allocation, no locks, no
  * panics. Functions are async-signal-safe where they say so under "Signal safety".
  *
+ * A function that takes an `ff_core` returns `FF_ERROR_NULL` for a null pointer, `FF_ERROR_STORAGE` for memory that `ff_init` has not
+ * set up, and `FF_ERROR_BUSY` while it is in use; one that takes a structure, `FF_ERROR_SIZE` if its field `size` says that it is
+ * too small. What a function returns besides is said with it. With an error, nothing is written to what its arguments point to.
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 
@@ -93,6 +97,62 @@ typedef enum ff_trust {
   FF_TRUST_SCAN = 6,
 } ff_trust;
 
+// The scheduler's state of a thread.
+typedef enum ff_state {
+  // It could not be read.
+  FF_STATE_UNKNOWN = 0,
+  // It runs, or waits for a processor.
+  FF_STATE_RUNNING = 1,
+  // In a wait that a signal ends.
+  FF_STATE_SLEEPING = 2,
+  // In a wait that no signal ends.
+  FF_STATE_UNINTERRUPTIBLE = 3,
+  // Stopped by a signal or a debugger.
+  FF_STATE_STOPPED = 4,
+  // It has ended.
+  FF_STATE_DEAD = 5,
+  // A kernel's idle state.
+  FF_STATE_IDLE = 6,
+} ff_state;
+
+// Why a walk has ended. All but `FF_STOP_END` mean that frames are missing.
+typedef enum ff_stop {
+  // The thread was not held: there was nothing to walk.
+  FF_STOP_NOT_WALKED = 0,
+  // The end of the stack.
+  FF_STOP_END = 1,
+  // A frame record without a return address.
+  FF_STOP_NULL = 2,
+  // A frame pointer that is not a multiple of eight.
+  FF_STOP_MISALIGNED = 3,
+  // A frame that is not above its callee's: a cycle, or not what it should be.
+  FF_STOP_NOT_ASCENDING = 4,
+  // A frame pointer outside of the stack.
+  FF_STOP_OUT_OF_BOUNDS = 5,
+  // Memory that cannot be read, or that was not copied.
+  FF_STOP_UNREADABLE = 6,
+  // A return address in memory that holds no code.
+  FF_STOP_NOT_CODE = 7,
+  // The limit of steps.
+  FF_STOP_LIMIT = 8,
+  // Neither unwind tables nor a frame pointer lead on from this address.
+  FF_STOP_NO_RULE = 9,
+  // The system lets no memory of the process be read.
+  FF_STOP_MEMORY_REFUSED = 10,
+} ff_stop;
+
+// What an image is.
+typedef enum ff_image_kind {
+  // An ELF executable or library.
+  FF_IMAGE_ELF = 1,
+  // The kernel's vDSO: ELF, but in no file.
+  FF_IMAGE_VDSO = 2,
+  // Executable memory of no file: code made at run time, a kernel's page.
+  FF_IMAGE_ANONYMOUS = 3,
+  // A Mach-O executable or library.
+  FF_IMAGE_MACH_O = 4,
+} ff_image_kind;
+
 // Images, the latest capture, and what walks have learned: in the memory that was given to `ff_init`. One user at a time; a signal
 // handler needs one of its own.
 typedef struct ff_core ff_core;
@@ -105,7 +165,7 @@ typedef struct ff_options {
   int32_t first;
   // After how many milliseconds no further thread is stopped. Zero is 500.
   uint32_t within_ms;
-  // How many threads to leave out.
+  // How many threads to leave out; 64 at most.
   uint32_t exclude_count;
   // Which threads to leave out; null if none.
   const int32_t *exclude;
@@ -118,7 +178,7 @@ typedef struct ff_options {
 typedef struct ff_image {
   // `sizeof(ff_image)`, to be set by the caller.
   uint32_t size;
-  // 1 ELF, 2 the kernel's vDSO, 3 executable memory of no file, 4 Mach-O.
+  // An `ff_image_kind`.
   uint32_t kind;
   // Where it begins.
   uint64_t start;
@@ -148,13 +208,13 @@ typedef struct ff_thread {
   uint8_t main;
   // An `ff_held`.
   uint8_t held;
-  // The scheduler's state: 0 unknown, 1 running, 2 sleeping, 3 in a wait that no signal ends, 4 stopped, 5 dead, 6 idle.
+  // An `ff_state`.
   uint8_t state;
   // Zero.
   uint8_t reserved_byte;
   // Why it was not held, or not in the next better way; 0 if there is no reason. See `ff_why_text`.
   uint32_t why;
-  // Why the walk ended: 1 is the end of the stack, all else means that frames are missing. See `ff_stop_text`.
+  // Why the walk has ended: an `ff_stop`, in words by `ff_stop_text`.
   uint32_t stop;
   // How many frames there are to read.
   uint32_t frames;
@@ -166,9 +226,9 @@ typedef struct ff_thread {
   uint64_t omitted;
   // The address that `stop` is about; zero if none.
   uint64_t stop_address;
-  // For how long it was held.
+  // For how long it was held, in nanoseconds.
   uint64_t held_ns;
-  // Its CPU time.
+  // Its CPU time, in nanoseconds.
   uint64_t cpu_ns;
   // Program counter, stack pointer and frame pointer; zero if it was not held. By a peek there is no frame pointer.
   uint64_t pc;
@@ -176,7 +236,7 @@ typedef struct ff_thread {
   uint64_t sp;
   // See `pc`.
   uint64_t fp;
-  // The name.
+  // Its name, with a zero at its end.
   char name[FF_NAME_SIZE];
   // Zero.
   uint64_t reserved[4];
@@ -237,6 +297,9 @@ enum ff_error ff_capture_self(struct ff_core *core);
 // Captures the calling thread as a signal has interrupted it. `ucontext` is the third argument of a handler that was installed with
 // `SA_SIGINFO`. The earlier capture is lost.
 //
+// # Errors
+// `FF_ERROR_CONTEXT`.
+//
 // # Safety
 // `core` is null or from `ff_init`; `ucontext` is null or the handler's, which has not returned.
 //
@@ -247,6 +310,9 @@ enum ff_error ff_capture_context(struct ff_core *core,
 
 // Captures all threads of the process for a handler of crashes: the calling one first, as the signal has interrupted it. The earlier
 // capture is lost. Linux only. `options` may be null; its `first` is not looked at.
+//
+// # Errors
+// `FF_ERROR_CONTEXT`, `FF_ERROR_ARGUMENT` if too many are left out, `FF_ERROR_UNSUPPORTED` on other systems.
 //
 // # Safety
 // As of `ff_capture_context`; `options` is null or valid.
@@ -260,6 +326,9 @@ enum ff_error ff_capture_all_from_context(struct ff_core *core,
 // Captures one thread, `ff_current_thread`'s own included; one that cannot be stopped is there with the reason. The earlier capture
 // is lost.
 //
+// # Errors
+// `FF_ERROR_ARGUMENT` for what can be no id.
+//
 // # Safety
 // `core` is null or from `ff_init`.
 //
@@ -270,6 +339,9 @@ enum ff_error ff_capture_thread(struct ff_core *core,
 
 // Captures all threads of the process, `FF_MAX_THREADS` at most. None is held for longer than its registers and its stack are
 // copied. The earlier capture is lost. `options` may be null.
+//
+// # Errors
+// `FF_ERROR_THREADS`, `FF_ERROR_ARGUMENT` if too many are left out.
 //
 // # Safety
 // `core` is null or from `ff_init`; `options` is null or valid.
@@ -306,6 +378,9 @@ size_t ff_why_text(uint32_t why,
 // Learns which images are loaded. Should be called before a capture if libraries may have been loaded since: a frame outside of
 // known code ends a walk. `ff_init` has called it once.
 //
+// # Errors
+// `FF_ERROR_IMAGES`.
+//
 // # Safety
 // `core` is null or from `ff_init`.
 //
@@ -314,6 +389,9 @@ size_t ff_why_text(uint32_t why,
 enum ff_error ff_refresh_images(struct ff_core *core);
 
 // The image that an address lies in. For a frame that is `ff_frame.lookup`.
+//
+// # Errors
+// `FF_ERROR_NOT_FOUND` if it lies in none.
 //
 // # Safety
 // `core` is null or from `ff_init`; `image` is null or valid.
@@ -333,6 +411,9 @@ enum ff_error ff_image_at(struct ff_core *core, size_t index, struct ff_image *i
 
 // Where the function begins that an address lies in, as far as the unwind tables of its image know: addresses from there on can be
 // compared between runs.
+//
+// # Errors
+// `FF_ERROR_NOT_FOUND` if they do not know.
 //
 // # Safety
 // `core` is null or from `ff_init`; `start` is null or can be written to.
@@ -354,6 +435,9 @@ enum ff_error ff_thread_count(struct ff_core *core, size_t *count, size_t *dropp
 
 // A thread of the latest capture, by its number from 0 on.
 //
+// # Errors
+// `FF_ERROR_NOT_FOUND` behind the last.
+//
 // # Safety
 // `core` is null or from `ff_init`; `thread` is null or valid.
 //
@@ -362,6 +446,9 @@ enum ff_error ff_thread_count(struct ff_core *core, size_t *count, size_t *dropp
 enum ff_error ff_thread_at(struct ff_core *core, size_t index, struct ff_thread *thread);
 
 // A frame of a thread of the latest capture, both by their numbers from 0 on; the innermost frame is the first.
+//
+// # Errors
+// `FF_ERROR_NOT_FOUND` behind the last thread, or its last frame.
 //
 // # Safety
 // `core` is null or from `ff_init`; `frame` is null or valid.
@@ -381,6 +468,9 @@ size_t ff_storage_size(void);
 
 // Sets up the process, if that was not done yet, and `storage`, whose address is a multiple of `FF_STORAGE_ALIGN`. It is the
 // library's from then on and is never given back; nothing else is allocated. `config` may be null. `*core` is the same address.
+//
+// # Errors
+// `FF_ERROR_STORAGE` if `storage` is too small or badly aligned, `FF_ERROR_INIT`, `FF_ERROR_IMAGES`.
 //
 // # Safety
 // `storage` has `size` bytes, which nobody else uses; `config` is null or valid; `core` is null or can be written to.

@@ -18,7 +18,7 @@ pub struct ff_options {
     pub first: i32,
     /// After how many milliseconds no further thread is stopped. Zero is 500.
     pub within_ms: u32,
-    /// How many threads to leave out.
+    /// How many threads to leave out; 64 at most.
     pub exclude_count: u32,
     /// Which threads to leave out; null if none.
     pub exclude: *const i32,
@@ -59,6 +59,9 @@ pub unsafe extern "C" fn ff_capture_self(core: *mut ff_core) -> ff_error {
 /// Captures the calling thread as a signal has interrupted it. `ucontext` is the third argument of a handler that was installed with
 /// `SA_SIGINFO`. The earlier capture is lost.
 ///
+/// # Errors
+/// `FF_ERROR_CONTEXT`.
+///
 /// # Safety
 /// `core` is null or from `ff_init`; `ucontext` is null or the handler's, which has not returned.
 ///
@@ -85,6 +88,9 @@ pub unsafe extern "C" fn ff_capture_context(core: *mut ff_core, ucontext: *const
 
 /// Captures all threads of the process for a handler of crashes: the calling one first, as the signal has interrupted it. The earlier
 /// capture is lost. Linux only. `options` may be null; its `first` is not looked at.
+///
+/// # Errors
+/// `FF_ERROR_CONTEXT`, `FF_ERROR_ARGUMENT` if too many are left out, `FF_ERROR_UNSUPPORTED` on other systems.
 ///
 /// # Safety
 /// As of `ff_capture_context`; `options` is null or valid.
@@ -117,6 +123,9 @@ pub unsafe extern "C" fn ff_capture_all_from_context(
 /// Captures one thread, `ff_current_thread`'s own included; one that cannot be stopped is there with the reason. The earlier capture
 /// is lost.
 ///
+/// # Errors
+/// `FF_ERROR_ARGUMENT` for what can be no id.
+///
 /// # Safety
 /// `core` is null or from `ff_init`.
 ///
@@ -139,6 +148,9 @@ pub unsafe extern "C" fn ff_capture_thread(core: *mut ff_core, thread: i32) -> f
 
 /// Captures all threads of the process, `FF_MAX_THREADS` at most. None is held for longer than its registers and its stack are
 /// copied. The earlier capture is lost. `options` may be null.
+///
+/// # Errors
+/// `FF_ERROR_THREADS`, `FF_ERROR_ARGUMENT` if too many are left out.
 ///
 /// # Safety
 /// `core` is null or from `ff_init`; `options` is null or valid.

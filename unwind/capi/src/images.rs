@@ -3,7 +3,21 @@
 use crate::error::ff_error;
 use crate::storage::{Content, ff_core, with};
 use crate::structs::give;
-use freezeframe_unwind::images::Image;
+use freezeframe_unwind::images::{Image, ImageKind};
+
+/// What an image is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum ff_image_kind {
+    /// An ELF executable or library.
+    FF_IMAGE_ELF = 1,
+    /// The kernel's vDSO: ELF, but in no file.
+    FF_IMAGE_VDSO = 2,
+    /// Executable memory of no file: code made at run time, a kernel's page.
+    FF_IMAGE_ANONYMOUS = 3,
+    /// A Mach-O executable or library.
+    FF_IMAGE_MACH_O = 4,
+}
 
 /// An image: an executable or a library that is loaded. What it points to is in the library's memory, and valid until the next
 /// `ff_refresh_images`.
@@ -12,7 +26,7 @@ use freezeframe_unwind::images::Image;
 pub struct ff_image {
     /// `sizeof(ff_image)`, to be set by the caller.
     pub size: u32,
-    /// 1 ELF, 2 the kernel's vDSO, 3 executable memory of no file, 4 Mach-O.
+    /// An `ff_image_kind`.
     pub kind: u32,
     /// Where it begins.
     pub start: u64,
@@ -35,6 +49,9 @@ pub struct ff_image {
 /// Learns which images are loaded. Should be called before a capture if libraries may have been loaded since: a frame outside of
 /// known code ends a walk. `ff_init` has called it once.
 ///
+/// # Errors
+/// `FF_ERROR_IMAGES`.
+///
 /// # Safety
 /// `core` is null or from `ff_init`.
 ///
@@ -49,6 +66,9 @@ pub unsafe extern "C" fn ff_refresh_images(core: *mut ff_core) -> ff_error {
 }
 
 /// The image that an address lies in. For a frame that is `ff_frame.lookup`.
+///
+/// # Errors
+/// `FF_ERROR_NOT_FOUND` if it lies in none.
 ///
 /// # Safety
 /// `core` is null or from `ff_init`; `image` is null or valid.
@@ -87,6 +107,9 @@ pub unsafe extern "C" fn ff_image_at(core: *mut ff_core, index: usize, image: *m
 /// Where the function begins that an address lies in, as far as the unwind tables of its image know: addresses from there on can be
 /// compared between runs.
 ///
+/// # Errors
+/// `FF_ERROR_NOT_FOUND` if they do not know.
+///
 /// # Safety
 /// `core` is null or from `ff_init`; `start` is null or can be written to.
 ///
@@ -122,3 +145,5 @@ fn described(content: &Content, image: &Image) -> ff_image {
         reserved: [0; 4],
     }
 }
+
+static_assertions::const_assert!(ImageKind::MachO as u32 == ff_image_kind::FF_IMAGE_MACH_O as u32);

@@ -1,7 +1,7 @@
 //! The C interface of the stack walker, `freezeframe_unwind.h`.
 //!
 //! Each function checks its arguments and calls one function of `freezeframe_unwind`. What C holds is one piece of memory of the
-//! caller's, [`ff_core`](storage::ff_core). The libraries are made by `tests/embed/install`, with the feature `library`; an
+//! caller's, [`ff_core`](storage::ff_core). The libraries are made by `tests/embed/install`, with the feature `capi`; an
 //! ordinary build is a Rust library for tests.
 #![no_std]
 #![allow(non_camel_case_types)] // the names are the header's
@@ -42,7 +42,7 @@ const fn decimal(digits: &str) -> u32 {
 }
 
 /// Nothing that is linked can panic: the check of the exported library finds this function, if it could be reached.
-#[cfg(feature = "library")]
+#[cfg(feature = "capi")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {

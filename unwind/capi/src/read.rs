@@ -5,7 +5,8 @@ use crate::storage::{Content, ff_core, with};
 use crate::structs::give;
 use core::ffi::c_char;
 use freezeframe_unwind::snapshot::{Held, ThreadCapture};
-use freezeframe_unwind::threads::ThreadName;
+use freezeframe_unwind::threads::{RunState, ThreadName};
+use freezeframe_unwind::walk::StopReason;
 
 /// How a thread was held while it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,54 @@ pub enum ff_trust {
     FF_TRUST_SCAN = 6,
 }
 
+/// The scheduler's state of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum ff_state {
+    /// It could not be read.
+    FF_STATE_UNKNOWN = 0,
+    /// It runs, or waits for a processor.
+    FF_STATE_RUNNING = 1,
+    /// In a wait that a signal ends.
+    FF_STATE_SLEEPING = 2,
+    /// In a wait that no signal ends.
+    FF_STATE_UNINTERRUPTIBLE = 3,
+    /// Stopped by a signal or a debugger.
+    FF_STATE_STOPPED = 4,
+    /// It has ended.
+    FF_STATE_DEAD = 5,
+    /// A kernel's idle state.
+    FF_STATE_IDLE = 6,
+}
+
+/// Why a walk has ended. All but `FF_STOP_END` mean that frames are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum ff_stop {
+    /// The thread was not held: there was nothing to walk.
+    FF_STOP_NOT_WALKED = 0,
+    /// The end of the stack.
+    FF_STOP_END = 1,
+    /// A frame record without a return address.
+    FF_STOP_NULL = 2,
+    /// A frame pointer that is not a multiple of eight.
+    FF_STOP_MISALIGNED = 3,
+    /// A frame that is not above its callee's: a cycle, or not what it should be.
+    FF_STOP_NOT_ASCENDING = 4,
+    /// A frame pointer outside of the stack.
+    FF_STOP_OUT_OF_BOUNDS = 5,
+    /// Memory that cannot be read, or that was not copied.
+    FF_STOP_UNREADABLE = 6,
+    /// A return address in memory that holds no code.
+    FF_STOP_NOT_CODE = 7,
+    /// The limit of steps.
+    FF_STOP_LIMIT = 8,
+    /// Neither unwind tables nor a frame pointer lead on from this address.
+    FF_STOP_NO_RULE = 9,
+    /// The system lets no memory of the process be read.
+    FF_STOP_MEMORY_REFUSED = 10,
+}
+
 /// How many bytes a thread's name has, the zero at its end included.
 pub const FF_NAME_SIZE: usize = 64;
 
@@ -60,13 +109,13 @@ pub struct ff_thread {
     pub main: u8,
     /// An `ff_held`.
     pub held: u8,
-    /// The scheduler's state: 0 unknown, 1 running, 2 sleeping, 3 in a wait that no signal ends, 4 stopped, 5 dead, 6 idle.
+    /// An `ff_state`.
     pub state: u8,
     /// Zero.
     pub reserved_byte: u8,
     /// Why it was not held, or not in the next better way; 0 if there is no reason. See `ff_why_text`.
     pub why: u32,
-    /// Why the walk ended: 1 is the end of the stack, all else means that frames are missing. See `ff_stop_text`.
+    /// Why the walk has ended: an `ff_stop`, in words by `ff_stop_text`.
     pub stop: u32,
     /// How many frames there are to read.
     pub frames: u32,
@@ -78,9 +127,9 @@ pub struct ff_thread {
     pub omitted: u64,
     /// The address that `stop` is about; zero if none.
     pub stop_address: u64,
-    /// For how long it was held.
+    /// For how long it was held, in nanoseconds.
     pub held_ns: u64,
-    /// Its CPU time.
+    /// Its CPU time, in nanoseconds.
     pub cpu_ns: u64,
     /// Program counter, stack pointer and frame pointer; zero if it was not held. By a peek there is no frame pointer.
     pub pc: u64,
@@ -88,7 +137,7 @@ pub struct ff_thread {
     pub sp: u64,
     /// See `pc`.
     pub fp: u64,
-    /// The name.
+    /// Its name, with a zero at its end.
     pub name: [c_char; FF_NAME_SIZE],
     /// Zero.
     pub reserved: [u64; 4],
@@ -144,6 +193,9 @@ pub unsafe extern "C" fn ff_thread_count(
 
 /// A thread of the latest capture, by its number from 0 on.
 ///
+/// # Errors
+/// `FF_ERROR_NOT_FOUND` behind the last.
+///
 /// # Safety
 /// `core` is null or from `ff_init`; `thread` is null or valid.
 ///
@@ -162,6 +214,9 @@ pub unsafe extern "C" fn ff_thread_at(core: *mut ff_core, index: usize, thread: 
 }
 
 /// A frame of a thread of the latest capture, both by their numbers from 0 on; the innermost frame is the first.
+///
+/// # Errors
+/// `FF_ERROR_NOT_FOUND` behind the last thread, or its last frame.
 ///
 /// # Safety
 /// `core` is null or from `ff_init`; `frame` is null or valid.
@@ -241,3 +296,9 @@ fn described(thread: &ThreadCapture, own_frames: usize) -> ff_thread {
 }
 
 static_assertions::const_assert!(ThreadName::MAX < FF_NAME_SIZE);
+static_assertions::const_assert!(RunState::Idle as u8 == ff_state::FF_STATE_IDLE as u8);
+static_assertions::const_assert!(StopReason::EndOfStack.code().0 == ff_stop::FF_STOP_END as u8);
+static_assertions::const_assert!(StopReason::NoRule(0).code().0 == ff_stop::FF_STOP_NO_RULE as u8);
+static_assertions::const_assert!(
+    StopReason::from_code(ff_stop::FF_STOP_MEMORY_REFUSED as u8 + 1, 0).is_none()
+);

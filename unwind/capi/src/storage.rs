@@ -66,6 +66,9 @@ pub extern "C" fn ff_storage_size() -> usize {
 /// Sets up the process, if that was not done yet, and `storage`, whose address is a multiple of `FF_STORAGE_ALIGN`. It is the
 /// library's from then on and is never given back; nothing else is allocated. `config` may be null. `*core` is the same address.
 ///
+/// # Errors
+/// `FF_ERROR_STORAGE` if `storage` is too small or badly aligned, `FF_ERROR_INIT`, `FF_ERROR_IMAGES`.
+///
 /// # Safety
 /// `storage` has `size` bytes, which nobody else uses; `config` is null or valid; `core` is null or can be written to.
 ///

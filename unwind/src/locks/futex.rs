@@ -15,7 +15,7 @@ use super::{LockKind, LockWait, Owner};
 use crate::memory::Memory;
 use crate::threads::ThreadId;
 
-/// A thread's wait at a futex, as the system call's first three arguments have it.
+/// A thread's wait at a futex, as the system call's first four arguments have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FutexWait {
     /// The address of the word.
@@ -24,6 +24,8 @@ pub struct FutexWait {
     pub operation: u64,
     /// What the word was when the wait began.
     pub expected: u64,
+    /// Where the time is at which it ends by itself; zero if it does not.
+    pub timeout: u64,
 }
 
 const COMMAND: u64 = 0x7f;
@@ -114,12 +116,14 @@ impl Lock<'_> {
         if !self.wait.is_private() && self.is_thread(expected) {
             return Some(self.at(LockKind::ThreadEnd, self.owner(expected)));
         }
-        if expected == CONTENDED && self.wait.command() == WAIT {
-            let stdio = self.stdio(memory, tid_offset).map(|owner| self.at(LockKind::Stdio, owner));
-            // Last, since no thread confirms it.
-            return stdio.or(mutex).or(Some(self.at(LockKind::Other, Owner::Unknown)));
+        if self.is_rusts() {
+            return self.rust(expected);
         }
-        self.rust(expected)
+        let is_plain = expected == CONTENDED && self.wait.command() == WAIT;
+        let stdio = if is_plain { self.stdio(memory, tid_offset) } else { None };
+        // A mutex whose owner has ended is the last but one, since no thread confirms it.
+        let unknown = is_plain.then_some(self.at(LockKind::Other, Owner::Unknown));
+        stdio.map(|owner| self.at(LockKind::Stdio, owner)).or(mutex).or(unknown)
     }
 
     fn word(&self, offset: i64) -> Option<u32> {
@@ -146,6 +150,8 @@ impl Lock<'_> {
         const READERS_SHIFT: u32 = 3;
         const LOCKED: u32 = 1;
         const USED: u32 = 2;
+        /// Bits of the first word: writers have it, and one of them has locked it.
+        const WRITTEN: u32 = 1 | 2;
         let is_word = |word: u32| word <= LOCKED | USED;
         for before in [8, 12] {
             let field = |offset: i64| self.word(offset - before);
@@ -170,6 +176,13 @@ impl Lock<'_> {
                 (false, 0) if (1..=MOST_USERS).contains(&count) && phase & LOCKED == 0 => {
                     Owner::Readers(count)
                 }
+                (false, ended)
+                    if readers & WRITTEN == WRITTEN
+                        && phase & LOCKED != 0
+                        && (1..=MOST_IDS).contains(&ended) =>
+                {
+                    self.owner(ended)
+                }
                 _ => continue,
             };
             return Some((self.wait.word.wrapping_sub(before as u64), owner));
@@ -184,22 +197,45 @@ impl Lock<'_> {
         ((1..=MOST_USERS).contains(&count) && self.is_thread(id)).then(|| self.owner(id))
     }
 
-    /// The standard library waits for a mutex as for everything else, by `FUTEX_WAIT_BITSET` with the monotonic clock; a
-    /// reader leaves a mark in the state that it waits at.
+    /// The standard library of Rust waits for everything by `FUTEX_WAIT_BITSET` with the monotonic clock, and sets no time to a
+    /// wait for a lock.
+    const fn is_rusts(&self) -> bool {
+        self.wait.operation == WAIT_BITSET | PRIVATE && self.wait.timeout == 0
+    }
+
     fn rust(&self, expected: u32) -> Option<LockWait> {
-        const READERS_WAITING: u32 = 1 << 30;
         const PARKED: u32 = u32::MAX;
-        if self.wait.operation != WAIT_BITSET | PRIVATE {
-            return None;
+        if let Some(lock) = self.rust_written() {
+            return Some(lock);
         }
         match expected {
             CONTENDED => Some(self.at(LockKind::RustMutex, Owner::Unknown)),
             PARKED => None,
+            // A reader leaves a mark in the state that it waits at.
             state if state & READERS_WAITING != 0 => Some(self.at(LockKind::RustReadWrite, Owner::Unknown)),
             _ => None,
         }
     }
+
+    /// A writer leaves a mark in the state, and waits at the word behind it, a counter. Behind that is whether the lock is
+    /// poisoned.
+    fn rust_written(&self) -> Option<LockWait> {
+        let (state, poisoned) = (self.word(-4)?, self.word(4)? & 0xff);
+        let holders = state & !(READERS_WAITING | WRITERS_WAITING);
+        // All bits are set also in a number that is minus one, which is far more common than a lock on which everybody waits.
+        let plausible = state & WRITERS_WAITING != 0
+            && state != u32::MAX
+            && (holders == WRITE_LOCKED || (1..=MOST_USERS).contains(&holders))
+            && poisoned <= 1;
+        let address = self.wait.word.wrapping_sub(4);
+        plausible.then_some(LockWait { kind: LockKind::RustReadWrite, address, owner: Owner::Unknown })
+    }
 }
+
+/// The state of a read-write lock of Rust's: how many readers hold it, or this in place of a number; and who waits.
+const WRITE_LOCKED: u32 = (1 << 30) - 1;
+const READERS_WAITING: u32 = 1 << 30;
+const WRITERS_WAITING: u32 = 1 << 31;
 
 /// More than this many threads use no lock at a time. The upper half of an address is more.
 const MOST_USERS: u32 = 1 << 12;

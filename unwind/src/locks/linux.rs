@@ -46,10 +46,10 @@ pub(crate) fn agrees(thread: &ThreadCapture) -> bool {
 
 /// A call that was interrupted and goes on is another one, with the same arguments.
 fn futex_wait(call: SystemCall) -> Option<FutexWait> {
-    let [word, operation, expected, ..] = call.arguments;
+    let [word, operation, expected, timeout, ..] = call.arguments;
     let number = i64::from(call.number);
     let is_futex = number == libc::SYS_futex || number == libc::SYS_restart_syscall;
-    is_futex.then_some(FutexWait { word, operation, expected })
+    is_futex.then_some(FutexWait { word, operation, expected, timeout })
 }
 
 /// Where glibc's thread control block has the thread's id, plus one; zero while that is not known.

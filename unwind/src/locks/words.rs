@@ -17,7 +17,7 @@ impl Words {
     /// A copy of what can be read around `address`. None if not even that word can.
     pub(super) fn around<M: Memory>(memory: &mut M, address: u64) -> Option<Self> {
         // What comes before may be another page, which is not there.
-        for before in [BEFORE as u64, 8, 0] {
+        for before in [BEFORE as u64, 8, 4, 0] {
             let start = address.saturating_sub(before);
             let mut words = Self { start, bytes: [0; BEFORE + AFTER], length: 0 };
             words.length = memory.read(start, &mut words.bytes);

@@ -36,6 +36,9 @@ pub struct Options<'a> {
     pub other_patience: Patience,
     /// How long to wait for all threads together, in nanoseconds; those whose turn comes later are listed without stacks.
     pub all_within_ns: u64,
+    /// Whether the first thread may be stopped in a system call that ends by that (`EINTR`), if its stack cannot be had whole
+    /// otherwise. Those of the others never are. Linux; a purpose of [`Purpose::AllTogether`] stops everybody.
+    pub interrupt: bool,
     /// Asked while the first thread is held: whether what is to be captured is still going on.
     pub still: &'a dyn Fn() -> bool,
 }
@@ -52,6 +55,7 @@ impl Default for Options<'_> {
             first_patience: Patience { stop_within_ns: 100_000_000, ..Patience::DEFAULT },
             other_patience: Patience { stop_within_ns: 10_000_000, ..Patience::DEFAULT },
             all_within_ns: 500_000_000,
+            interrupt: true,
             still: &|| true,
         }
     }

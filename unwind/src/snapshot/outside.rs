@@ -14,7 +14,7 @@ use crate::locks;
 use crate::memory::ProcessMemory;
 use crate::process::ProcessId;
 use crate::rule::KnownRegisters;
-use crate::suspend::linux::Traced;
+use crate::suspend::linux::{Traced, goes_on_elsewhere};
 use crate::suspend::{SuspendError, Way, Ways};
 use crate::sys;
 use crate::threads::{self, RunState, ThreadFacts, ThreadId};
@@ -176,28 +176,10 @@ fn may_be_stopped(why: SuspendError, facts: &ThreadFacts) -> bool {
     match (why, facts.system_call) {
         (SuspendError::Gone, _) => false,
         (SuspendError::Running | SuspendError::Changed, _) => facts.state == RunState::Running,
-        (_, Some(call)) => GO_ON.contains(&i64::from(call.number)),
+        (_, Some(call)) => goes_on_elsewhere(&call),
         (_, None) => facts.state == RunState::Running,
     }
 }
-
-/// Calls that wait on after a stop, for the time that was left.
-const GO_ON: &[i64] = &[
-    libc::SYS_futex,
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_restart_syscall,
-    libc::SYS_wait4,
-    libc::SYS_waitid,
-    libc::SYS_openat,
-    libc::SYS_flock,
-    libc::SYS_ppoll,
-    libc::SYS_pselect6,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_poll,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_select,
-];
 
 /// Stops a thread, as often as its stack takes.
 struct Trace {

@@ -94,6 +94,22 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
         }
     }
 
+    /// Forgets locks that are none: for who knows more of a thread than its lock's words. `is_lock` is asked about each thread
+    /// that waits for a lock, with its frames.
+    ///
+    /// # Signal safety
+    /// Safe if `is_lock` is.
+    pub fn retain_locks(&mut self, mut is_lock: impl FnMut(&ThreadCapture, &[Frame]) -> bool) {
+        let threads = self.threads.get_mut(..self.head.threads).unwrap_or(&mut []);
+        for thread in threads.iter_mut().filter(|thread| thread.lock.is_some()) {
+            let end = thread.first_frame.saturating_add(thread.summary.kept);
+            let frames = self.frames.get(thread.first_frame..end).unwrap_or(&[]);
+            if !is_lock(thread, frames) {
+                thread.lock = None;
+            }
+        }
+    }
+
     /// What was captured last.
     ///
     /// # Signal safety

@@ -56,6 +56,8 @@ pub enum SuspendError {
     NoArena = 33,
     /// The threads could not be listed: no descriptor is left, or `/proc` is not mounted.
     Unlisted = 34,
+    /// The thread waits in a system call that the stop would have ended, which the program would have noticed.
+    WouldInterrupt = 35,
 }
 
 impl SuspendError {
@@ -88,6 +90,7 @@ impl SuspendError {
             32 => Self::HelperLate,
             33 => Self::NoArena,
             34 => Self::Unlisted,
+            35 => Self::WouldInterrupt,
             _ => return None,
         })
     }
@@ -126,6 +129,7 @@ impl SuspendError {
             Self::HelperLate => "the tracing helper took too long",
             Self::NoArena => "there is no memory for all stacks at one time",
             Self::Unlisted => "the other threads could not be listed",
+            Self::WouldInterrupt => "a stop would have ended its system call",
         }
     }
 }

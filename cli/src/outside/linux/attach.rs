@@ -1,13 +1,12 @@
 //! `freezeframe attach`.
 
 use super::report::File;
-use super::run::{builder, finish};
+use super::run::{builder, finish, wait_for};
 use super::signals::Signals;
 use super::subject;
 use crate::arguments::AttachArguments;
 use crate::output::{Failure, Outcome, complain};
 use freezeframe_unwind::process::ProcessId;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::process::ExitCode;
 
@@ -21,7 +20,7 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Outcome {
     })?;
     let file = File::make(arguments.watch.report.as_ref())?;
     let signals = Signals::new().map_err(Failure::new)?;
-    let monitor = builder(&arguments.watch, &file).watch_process(process).map_err(|error| {
+    let monitor = builder(&arguments.watch, &file).watch_process(process, None).map_err(|error| {
         file.finish(0, true);
         Failure::Message(format!(
             "process {} cannot be watched: {}",
@@ -32,19 +31,7 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Outcome {
     if !arguments.watch.quiet {
         complain(&format!("watching {} [{}]; Ctrl-C ends that", subject::name(arguments.pid), arguments.pid));
     }
-    loop {
-        let mut both = [PollFd::new(&ends, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
-        match poll(&mut both, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Failure::new(error)),
-        }
-        if !both[0].revents().is_empty() {
-            break;
-        }
-        if signals.next().is_some() {
-            break;
-        }
-    }
+    while !wait_for(Some(&ends), &signals)? && signals.next().is_none() {}
     file.finish(finish(monitor), arguments.watch.quiet);
     Ok(ExitCode::SUCCESS)
 }

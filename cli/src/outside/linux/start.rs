@@ -1,10 +1,12 @@
 //! Starting a program with everything as this command was given it: Rust's runtime ignores a signal, and opens descriptors that
 //! were closed, before `main`.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, CString, OsString, c_char};
 use std::io::Result;
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -52,12 +54,64 @@ impl Mask {
     }
 }
 
-/// Starts a program, which blocks what `mask` says.
-pub(super) fn start(words: &[OsString], mask: Mask, change: impl FnOnce(&mut Command)) -> Result<Child> {
+unsafe extern "C" {
+    static mut environ: *const *const c_char;
+}
+
+/// The environment of a program that loads a library: every variable as it is and in its place, `LD_PRELOAD` with the library, and
+/// one for the library, which takes both back before the program begins.
+pub(super) struct Environment {
+    variables: Vec<*const c_char>,
+    /// What of them is not this process's own.
+    _texts: [CString; 2],
+}
+
+// SAFETY: pointers to texts that stay where they are.
+unsafe impl Send for Environment {}
+// SAFETY: as above.
+unsafe impl Sync for Environment {}
+
+impl Environment {
+    /// None if one of the paths holds a zero.
+    pub(super) fn loading(library: &Path, shared: &str) -> Option<Self> {
+        const NAME: &[u8] = b"LD_PRELOAD=";
+        let mut variables = Vec::new();
+        let mut before = None;
+        // SAFETY: no other thread of this process changes its environment, which ends with a null pointer.
+        unsafe {
+            let mut entry = environ;
+            while !entry.is_null() && !(*entry).is_null() {
+                if let Some(value) = CStr::from_ptr(*entry).to_bytes().strip_prefix(NAME) {
+                    before.get_or_insert((variables.len(), value));
+                }
+                variables.push(*entry);
+                entry = entry.add(1);
+            }
+        }
+        let library = library.as_os_str().as_bytes();
+        let with = match before {
+            Some((_, value)) => [NAME, library, b":", value].concat(),
+            None => [NAME, library].concat(),
+        };
+        let was_there = u8::from(before.is_some());
+        let texts = [
+            CString::new(with).ok()?,
+            CString::new(format!("FREEZEFRAME_PRELOAD={was_there}{shared}")).ok()?,
+        ];
+        match before {
+            Some((place, _)) => variables[place] = texts[0].as_ptr(),
+            None => variables.push(texts[0].as_ptr()),
+        }
+        variables.extend([texts[1].as_ptr(), std::ptr::null()]);
+        Some(Self { variables, _texts: texts })
+    }
+}
+
+/// Starts a program, which blocks what `mask` says, in the environment of this command or another one.
+pub(super) fn start(words: &[OsString], mask: Mask, environment: Option<Environment>) -> Result<Child> {
     let (program, arguments) = words.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(arguments);
-    change(&mut command);
     let given = GIVEN.load(Ordering::Relaxed);
     let as_given = move || {
         for number in (0..3).filter(|number| given & 1 << number != 0) {
@@ -67,6 +121,10 @@ pub(super) fn start(words: &[OsString], mask: Mask, change: impl FnOnce(&mut Com
         if given & PIPE_IGNORED != 0 {
             // SAFETY: nothing runs when it comes.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        }
+        if let Some(environment) = &environment {
+            // SAFETY: the child's only thread.
+            unsafe { environ = environment.variables.as_ptr() };
         }
         // SAFETY: a mask that was in force.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask.0, std::ptr::null_mut()) };

@@ -19,6 +19,9 @@ use std::ffi::c_char;
 /// file at `path` and then let the process die as it would have: for good, once for the process, early. Monitors may write to the
 /// same file. The calling thread is protected. `app` and `version` may be null. Linux only.
 ///
+/// # Errors
+/// `FF_MONITOR_ERROR_FILE`, `FF_MONITOR_ERROR_ALREADY`, `FF_MONITOR_ERROR_SYSTEM`, `FF_MONITOR_ERROR_UNSUPPORTED` on other systems.
+///
 /// # Safety
 /// All are null or texts.
 #[unsafe(no_mangle)]

@@ -8,19 +8,30 @@ use freezeframe_unwind::memory::Memory;
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 const DYNAMIC: u64 = 2;
+const INTERPRETER: u64 = 3;
 const STRINGS: u64 = 5;
 const SYMBOLS: u64 = 6;
 /// Bytes of a symbol.
 const SYMBOL: usize = 24;
 /// How many are read at a time, and at most.
-const PIECE: usize = 128;
-const MOST: u64 = 1 << 17;
+const PIECE: usize = 256;
+const MOST: u64 = 1 << 20;
 
 pub(super) fn find(memory: &mut impl Memory, image: &Image, lookup: u64) -> Option<Known> {
     let (symbols, strings) = tables(memory, image)?;
-    let wanted = lookup.wrapping_sub(image.slide);
     // Every linker puts the strings right behind the symbols.
-    let mut left = (strings.checked_sub(symbols)? / SYMBOL as u64).min(MOST) as usize;
+    search(memory, symbols, strings.checked_sub(symbols)?, strings, lookup.wrapping_sub(image.slide))
+}
+
+/// The function of the table at an address of the file's own.
+pub(super) fn search(
+    memory: &mut impl Memory,
+    symbols: u64,
+    bytes: u64,
+    strings: u64,
+    wanted: u64,
+) -> Option<Known> {
+    let mut left = (bytes / SYMBOL as u64).min(MOST) as usize;
     let mut at = symbols;
     let mut piece = [0; SYMBOL * PIECE];
     while left > 0 {
@@ -45,8 +56,20 @@ pub(super) fn find(memory: &mut impl Memory, image: &Image, lookup: u64) -> Opti
     None
 }
 
+/// Whether it is a program: what is loaded into one names no interpreter, but for the C library.
+pub(super) fn is_program(memory: &mut impl Memory, image: &Image) -> bool {
+    segment(memory, image, INTERPRETER).is_some()
+}
+
 /// Where the symbols and their strings lie in memory.
 fn tables(memory: &mut impl Memory, image: &Image) -> Option<(u64, u64)> {
+    let entry = segment(memory, image, DYNAMIC)?;
+    let start = number::<8>(&entry, 16).wrapping_add(image.slide);
+    in_dynamic(memory, image, start, number::<8>(&entry, 40))
+}
+
+/// The program header of that type.
+fn segment(memory: &mut impl Memory, image: &Image, kind: u64) -> Option<[u8; PROGRAM_HEADER]> {
     let mut header = [0; HEADER];
     let read = memory.read(image.range.start, &mut header);
     if read < HEADER || !header.starts_with(b"\x7fELF\x02\x01") {
@@ -58,9 +81,8 @@ fn tables(memory: &mut impl Memory, image: &Image) -> Option<(u64, u64)> {
         if memory.read(at, &mut entry) < PROGRAM_HEADER {
             return None;
         }
-        if number::<4>(&entry, 0) == DYNAMIC {
-            let start = number::<8>(&entry, 16).wrapping_add(image.slide);
-            return in_dynamic(memory, image, start, number::<8>(&entry, 40));
+        if number::<4>(&entry, 0) == kind {
+            return Some(entry);
         }
         at = at.wrapping_add(PROGRAM_HEADER as u64);
     }
@@ -89,17 +111,37 @@ fn in_dynamic(memory: &mut impl Memory, image: &Image, start: u64, bytes: u64) -
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::super::Names;
+    use super::super::{Names, Symbols};
     use crate::cause::functions::Role;
+    use crate::subject::Subject;
     use freezeframe_unwind::images::ImageTable;
     use freezeframe_unwind::memory::ProcessMemory;
+
+    #[test]
+    fn a_program_is_told_from_a_library() {
+        unsafe extern "C" {
+            fn dlsym(handle: *mut libc::c_void, name: *const libc::c_char) -> *mut libc::c_void;
+        }
+        let mut images = Box::new(ImageTable::new());
+        images.refresh().unwrap();
+        let is_program = |address: usize| {
+            let (_, image) = images.find(address as u64).unwrap();
+            super::super::is_program(&mut ProcessMemory::new(), image)
+        };
+        // SAFETY: the compiler's library, which every program of Rust's has that is linked dynamically.
+        let unwinder = unsafe { dlsym(libc::RTLD_DEFAULT, c"_Unwind_Backtrace".as_ptr()) };
+        assert!(is_program(a_program_is_told_from_a_library as *const () as usize));
+        assert!(!is_program(unwinder as usize));
+    }
 
     #[test]
     fn functions_of_the_c_library_are_found_by_any_of_their_addresses() {
         let mut images = Box::new(ImageTable::new());
         images.refresh().unwrap();
         let (mut names, mut memory) = (Names::new(), ProcessMemory::new());
-        let mut find = |address: usize| names.find(&images, &mut memory, address as u64);
+        let mut find = |address: usize| {
+            names.find(Subject::Own, Symbols::Exported, &images, &mut memory, address as u64)
+        };
         let lock = libc::pthread_mutex_lock as *const () as usize;
         let read = libc::read as *const () as usize;
         for offset in [0, 5] {

@@ -51,6 +51,15 @@ pub(super) fn find(memory: &mut impl Memory, image: &Image, lookup: u64) -> Opti
     known_at(memory, strings.wrapping_add(name?))
 }
 
+/// Whether it is a program.
+pub(super) fn is_program(memory: &mut impl Memory, image: &Image) -> bool {
+    const EXECUTE: u64 = 2;
+    let mut header = [0; HEADER];
+    memory.read(image.range.start, &mut header) == HEADER
+        && number::<4>(&header, 0) == MAGIC_64
+        && number::<4>(&header, 12) == EXECUTE
+}
+
 fn tables(memory: &mut impl Memory, image: &Image) -> Option<Tables> {
     let mut header = [0; HEADER];
     let read = memory.read(image.range.start, &mut header);

@@ -1,13 +1,17 @@
 //! Names of functions out of the images as they lie in memory: without a file, a lock or an allocation, while the program may
-//! be frozen in any of them. Only exported names are there; they are what the table of functions knows.
+//! be frozen in any of them. Only exported names are there; for the others there is the file, where that is wanted.
 
 mod elf;
+mod file;
 mod macho;
 
 use super::functions::Known;
-use freezeframe_unwind::images::{ImageKind, ImageTable};
+use crate::subject::Subject;
+use freezeframe_unwind::images::{Image, ImageKind, ImageTable};
 use freezeframe_unwind::memory::Memory;
 
+/// No name of the table is longer, and its underscores.
+const LONGEST: usize = 191;
 /// How many addresses are remembered.
 const REMEMBERED: usize = 64;
 
@@ -15,18 +19,29 @@ const REMEMBERED: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Names {
     version: u32,
-    found: [(u64, Option<Known>); REMEMBERED],
+    found: [(u64, Symbols, Option<Known>); REMEMBERED],
     next: usize,
+}
+
+/// Which names are looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Symbols {
+    /// Those in memory.
+    Exported,
+    /// The file's, too.
+    All,
 }
 
 impl Names {
     pub(crate) const fn new() -> Self {
-        Self { version: 0, found: [(0, None); REMEMBERED], next: 0 }
+        Self { version: 0, found: [(0, Symbols::All, None); REMEMBERED], next: 0 }
     }
 
     /// The function of the table that `lookup` lies in.
     pub(crate) fn find(
         &mut self,
+        subject: Subject,
+        symbols: Symbols,
         images: &ImageTable,
         memory: &mut impl Memory,
         lookup: u64,
@@ -34,24 +49,39 @@ impl Names {
         if self.version != images.version() {
             *self = Self { version: images.version(), ..Self::new() };
         }
-        if let Some((_, known)) = self.found.iter().find(|(address, _)| *address == lookup) {
+        let is_it = |(address, asked, known): &&(u64, Symbols, Option<Known>)| {
+            *address == lookup && (known.is_some() || *asked == Symbols::All || symbols == Symbols::Exported)
+        };
+        if let Some((.., known)) = self.found.iter().find(is_it) {
             return *known;
         }
         let (_, image) = images.find(lookup)?;
         let known = match image.kind {
-            ImageKind::Elf => elf::find(memory, image, lookup),
+            ImageKind::Elf => elf::find(memory, image, lookup).or_else(|| match symbols {
+                Symbols::Exported => None,
+                Symbols::All => file::find(subject, images, memory, image, lookup),
+            }),
             ImageKind::MachO => macho::find(memory, image, lookup),
             ImageKind::Vdso | ImageKind::Anonymous => None,
         };
-        self.found[self.next] = (lookup, known);
+        self.found[self.next] = (lookup, symbols, known);
         self.next = (self.next + 1) % REMEMBERED;
         known
     }
 }
 
+/// Whether an image is the program itself, not a library that it has loaded.
+pub(super) fn is_program(memory: &mut impl Memory, image: &Image) -> bool {
+    match image.kind {
+        ImageKind::Elf => elf::is_program(memory, image),
+        ImageKind::MachO => macho::is_program(memory, image),
+        ImageKind::Vdso | ImageKind::Anonymous => false,
+    }
+}
+
 /// A name in a table of strings, if it is one of the table of functions.
 fn known_at(memory: &mut impl Memory, address: u64) -> Option<Known> {
-    let mut bytes = [0; 48];
+    let mut bytes = [0; LONGEST + 1];
     let read = memory.read(address, &mut bytes);
     let bytes = bytes.get(..read)?;
     let end = bytes.iter().position(|byte| *byte == 0)?;

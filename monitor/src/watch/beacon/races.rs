@@ -1,6 +1,7 @@
 //! Every order of the loop's steps and the watcher's.
 
 use super::*;
+use crate::detect::Reading;
 use freezeframe_races::{explore, loom::thread};
 
 const INTERVAL_NS: u64 = 50;
@@ -9,7 +10,7 @@ fn shared() -> Arc<BeaconShared> {
     let control = Control::default();
     control.interval_ns.store(INTERVAL_NS, Ordering::Relaxed);
     let shared = BeaconShared::new(ThreadId(1), Arc::new(control));
-    shared.epoch(0).since_ns.store(0, Ordering::Relaxed);
+    shared.board.begin_at(0);
     Arc::new(shared)
 }
 

@@ -6,7 +6,7 @@ mod locks;
 mod loops;
 mod reports;
 
-use super::{Scenario, scenario};
+use super::{Scenario, emulated, scenario};
 use freezeframe_monitor::{
     Activity, AppState, Beacon, Builder, Cause, Freeze, Monitor, Phase, Ping, PingTarget, Severity,
     StartError,
@@ -132,6 +132,20 @@ impl Drop for Deaf {
         // SAFETY: a set that the thread had.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
+}
+
+/// Whose frame has such a local is found from its frame pointer only.
+#[repr(align(256))]
+struct Aligned(u8);
+
+/// Whether it took its time.
+#[inline(never)]
+fn polls_for(ms: i32) -> bool {
+    let local = black_box(Aligned(0));
+    // SAFETY: no descriptors.
+    let polled = unsafe { libc::poll(std::ptr::null_mut(), local.0.into(), ms) };
+    black_box(&local);
+    polled == 0
 }
 
 #[inline(never)]

@@ -5,6 +5,21 @@ use super::*;
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         scenario(
+            "-",
+            "poll() for 680 ms in a frame that has a frame pointer",
+            "1 record, 0 interrupted",
+            || {
+                let interrupted = AtomicU32::new(0);
+                let (records, _) = watched(
+                    |builder| builder,
+                    |_, beacon| {
+                        turn(beacon, || interrupted.store(u32::from(!polls_for(680)), Ordering::SeqCst));
+                    },
+                );
+                format!("{} record, {} interrupted", records.len(), interrupted.load(Ordering::SeqCst))
+            },
+        ),
+        scenario(
             "7",
             "freezes that end when they are noticed, and what comes next",
             "records, 0 stacks of what came next",
@@ -150,7 +165,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                     });
                 });
                 let causes = records.iter().filter_map(cause_of).map(|cause| format!("{cause:?}"));
-                if cfg!(target_arch = "x86_64") {
+                if !emulated() {
                     causes.collect::<Vec<_>>().join(" ")
                 } else {
                     "not tested: an emulator does not tell of system calls".into()

@@ -97,30 +97,35 @@ impl Model {
         assert!(report.torn.is_empty(), "{:?}", report.torn);
         assert!(report.dropped.is_some(), "the count of dropped records stays whole");
         let bytes = store.bytes();
+        let gives_way = self.makes_room(&report);
         for record in &report.records {
             let written = self.written.get_mut(&record.sequence).expect("only what was written is there");
             let payload = &bytes[FIRST_SLOT + record.slot * STRIDE..][..STRIDE][PAYLOAD..];
-            written.see(record, payload);
+            written.see(record, payload, gives_way && record.slot == RESERVE_SLOT);
         }
         self.check_missing(&report);
         (self.writing, self.latest) = (false, None);
     }
 
+    /// Whether a record was to be written for which there was no other room than that of the one in the reserve.
+    fn makes_room(&self, report: &Report) -> bool {
+        let general = report.records.iter().filter(|record| record.slot > RESERVE_SLOT).count();
+        self.writing && general == SLOTS - RESERVE_SLOT - 1
+    }
+
     /// What is not there was read, or had not come far, or has made room.
     fn check_missing(&mut self, report: &Report) {
         let there = |sequence: u64| report.records.iter().any(|record| record.sequence == sequence);
-        let general = report.records.iter().filter(|record| record.slot > RESERVE_SLOT).count();
+        let makes_room = self.makes_room(report);
         for (sequence, written) in self.written.iter_mut().filter(|(sequence, _)| !there(**sequence)) {
             match written.fate {
                 Fate::Gone => {}
                 Fate::Unseen | Fate::BeingRead { .. } => written.fate = Fate::Gone,
-                Fate::Whole { slot } => {
-                    let gave_way =
-                        self.writing && slot == RESERVE_SLOT && general == SLOTS - RESERVE_SLOT - 1;
+                Fate::Whole { slot } | Fate::Part { slot, .. } => {
+                    let gave_way = makes_room && slot == RESERVE_SLOT;
                     assert!(gave_way, "record {sequence} is lost: {:?}", written.fate);
                     written.fate = Fate::Gone;
                 }
-                Fate::Part { .. } => panic!("record {sequence} is lost: {:?}", written.fate),
             }
         }
     }
@@ -138,8 +143,8 @@ impl Written {
         matches!(self.fate, Fate::Whole { .. } | Fate::Part { .. })
     }
 
-    /// A reader has found this record.
-    fn see(&mut self, record: &Record, payload: &[u8]) {
+    /// A reader has found this record. One that gives way may not be whole any more, and says so.
+    fn see(&mut self, record: &Record, payload: &[u8], gives_way: bool) {
         let there = if record.faults.iter().any(|fault| fault.contains("did not finish")) {
             let bytes =
                 self.prefix(payload, 1 + record.threads.len() + usize::from(record.dropped.is_some()));
@@ -155,9 +160,10 @@ impl Written {
         let expected = match self.fate {
             Fate::Unseen | Fate::Whole { slot: usize::MAX } => there,
             Fate::BeingRead { slot } if slot == record.slot => there,
+            Fate::Whole { slot } if slot == record.slot && gives_way => there,
             fate => fate,
         };
-        let whole = matches!(self.fate, Fate::Whole { .. });
+        let whole = matches!(self.fate, Fate::Whole { .. }) && !gives_way;
         assert!(
             expected == there && (!whole || matches!(there, Fate::Whole { .. })),
             "{there:?}, not {expected:?}"

@@ -7,10 +7,14 @@ const AT: u64 = 0x5000;
 /// The threads of this process. The first has the number of a contended lock, as in a container it can.
 const THREADS: [i32; 4] = [2, 4094, 4095, 4096];
 
-/// What is found of a thread that waits, in memory of these words from [`AT`] on.
+/// What is found of a thread that waits without an end, in memory of these words from [`AT`] on.
 fn found(words: &[u32], word: u64, operation: u64, expected: u32) -> Option<LockWait> {
+    found_until(words, word, operation, expected, 0)
+}
+
+fn found_until(words: &[u32], word: u64, operation: u64, expected: u32, timeout: u64) -> Option<LockWait> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let wait = FutexWait { word, operation, expected: expected.into() };
+    let wait = FutexWait { word, operation, expected: expected.into(), timeout };
     let is_thread = |thread: ThreadId| THREADS.contains(&thread.0);
     lock_of_futex(&mut SliceMemory::new(AT, &bytes), wait, &is_thread, Some(16))
 }
@@ -32,6 +36,8 @@ fn a_mutex_names_its_owner() {
     assert_eq!(found(&mutex(2, 4094, 3, 1), AT, PRIVATE_WAIT, 2), is(LockKind::Mutex, HELD), "recursive");
     let ended = is(LockKind::Mutex, Owner::Ended(ThreadId(999)));
     assert_eq!(found(&mutex(2, 999, 1, 0), AT, PRIVATE_WAIT, 2), ended);
+    assert_eq!(found(&mutex(2, 999, 1, 0), AT, TIMED_WAIT, 2), ended, "pthread_mutex_timedlock");
+    assert_eq!(found_until(&mutex(2, 999, 1, 0), AT, 0x89, 2, 0x7000), ended, "pthread_mutex_clocklock");
     let shared = mutex(2, 4094, 1, 0x80);
     assert_eq!(found(&shared, AT, 0, 2), is(LockKind::Mutex, HELD), "shared by processes");
     let unknown = is(LockKind::Other, Owner::Unknown);
@@ -66,7 +72,12 @@ fn a_read_write_lock_names_its_writer_or_counts_its_readers() {
     assert_eq!(found(&read, AT + 8, TIMED_WAIT, 2), readers, "the first writer");
     assert_eq!(found(&read, AT + 12, TIMED_WAIT, 3), readers, "the next one");
     assert_eq!(found(&lock(10, 2, 3, 0, 1), AT + 8, TIMED_WAIT, 2), None, "shared, and the wait is not");
-    assert_eq!(found(&lock(10, 2, 3, 999, 0), AT + 8, TIMED_WAIT, 2), None, "a writer that is no thread");
+    let ended = is(LockKind::ReadWrite, Owner::Ended(ThreadId(999)));
+    let left_behind = lock(11, 3, 3, 999, 0);
+    assert_eq!(found(&left_behind, AT + 8, TIMED_WAIT, 3), ended, "a writer that is no thread any more");
+    assert_eq!(found(&left_behind, AT + 12, TIMED_WAIT, 3), ended);
+    assert_eq!(found(&lock(10, 2, 3, 999, 0), AT + 8, TIMED_WAIT, 2), None, "readers have it: no writer");
+    assert_eq!(found(&lock(11, 3, 3, 1 << 23, 0), AT + 8, TIMED_WAIT, 3), None, "no number of a thread's");
 }
 
 /// A condition variable's words come before its mutex's, which is free but has a user.
@@ -106,6 +117,24 @@ fn locks_of_the_standard_library_do_not_say_whose_they_are() {
     assert_eq!(found(&[read, 0], AT, 0x89, read), is(LockKind::RustReadWrite, Owner::Unknown));
     assert_eq!(found(&[u32::MAX, 0], AT, 0x89, u32::MAX), None, "a parked thread");
     assert_eq!(found(&[1, 0], AT, 0x89, 1), None, "a condition variable's count");
+    let timed = found_until(&mutex, AT, 0x89, 2, 0x7000);
+    assert_eq!(timed, None, "a time is set by who waits for a condition");
+    assert_eq!(found_until(&[read, 0], AT, 0x89, read, 0x7000), None);
+}
+
+#[test]
+fn a_writer_waits_at_the_counter_behind_the_state() {
+    let written = |state: u32, counter, poisoned| found(&[state, counter, poisoned], AT + 4, 0x89, counter);
+    let lock = is(LockKind::RustReadWrite, Owner::Unknown);
+    assert_eq!(written(1 << 31 | 1, 0, 0), lock, "a reader has it");
+    assert_eq!(written(1 << 31 | 0x3fff_ffff, 2, 1), lock, "a writer has it; the counter is no mutex");
+    assert_eq!(written(3 << 30 | 5, 7, 0x7700), lock, "readers wait, too");
+    let mutex = Some(LockWait { address: AT + 4, kind: LockKind::RustMutex, owner: Owner::Unknown });
+    assert_eq!(written(1, 2, 0), mutex, "nobody says that writers wait");
+    assert_eq!(written(1 << 31, 0, 0), None, "nobody has it");
+    assert_eq!(written(u32::MAX, 0, 0), None, "minus one");
+    assert_eq!(written(0x8123_4567, 0, 0), None, "so many readers there are not");
+    assert_eq!(written(1 << 31 | 1, 0, 0xfe), None, "neither poisoned nor not");
 }
 
 #[test]

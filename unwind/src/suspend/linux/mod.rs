@@ -19,6 +19,7 @@
 //! not heard in time is withdrawn by `CAS REQUEST → IDLE`; one that is being filled is marked `ABANDONED`, and its
 //! target says when it is done with the registers. A late or stray signal finds no request for its thread and returns.
 
+mod calls;
 mod handshake;
 mod peek;
 mod policy;
@@ -27,6 +28,7 @@ mod signal;
 mod stack_room;
 mod word;
 
+pub(crate) use calls::{goes_on, goes_on_elsewhere};
 pub(crate) use handshake::install;
 pub use handshake::{Session, Suspended, Suspender};
 pub(crate) use peek::Peek;

@@ -38,6 +38,27 @@ pub(crate) fn kill(pid: i32, signal: i32) -> Result<(), Errno> {
     unsafe { syscall(libc::SYS_kill, [pid as usize, signal as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
+/// After which time a socket ends a call by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Timeout {
+    Receive = libc::SO_RCVTIMEO,
+    Send = libc::SO_SNDTIMEO,
+}
+
+/// Whether a descriptor is that of a socket which ends calls of that kind by itself.
+pub(crate) fn times_out(descriptor: i32, timeout: Timeout) -> bool {
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut size = size_of_val(&time) as u32;
+    // SAFETY: the kernel writes at most `size` bytes to `time`, and their number to `size`.
+    let asked = unsafe {
+        let (time, size) = (&raw mut time as usize, &raw mut size as usize);
+        let (level, option) = (libc::SOL_SOCKET as usize, timeout as usize);
+        syscall(libc::SYS_getsockopt, [descriptor as usize, level, option, time, size, 0])
+    };
+    asked.is_ok() && (time.tv_sec, time.tv_usec) != (0, 0)
+}
+
 /// `prctl` with an option that takes numbers only.
 pub(crate) fn process_control(option: i32, argument: usize) -> Result<usize, Errno> {
     // SAFETY: the options used here take no pointers.

@@ -210,7 +210,9 @@ mod tests {
         assert!(before.iter().all(|number| PIPE[0].is(*number)));
         let open = || super::super::open_number(c"/proc/self/stat");
         let files = [(); 2].map(|()| in_place_of_a_spare(open, Errno(0)).unwrap());
-        assert_eq!(in_place_of_a_spare(open, Errno(7)).err(), Some(Errno(7)), "there are two");
+        // Another test may reserve some anew at any time.
+        let another = || in_place_of_a_spare(open, Errno(7)).err();
+        assert!((0..100).any(|_| another() == Some(Errno(7))), "there are two");
         assert!(files.iter().all(|file| file.read(&mut [0; 8]) == Ok(8)));
         drop(files);
         let after = SPARE.each_ref().map(|spare| spare.load(Ordering::Relaxed));

@@ -12,7 +12,7 @@ use crate::snapshot::storage::STACK_WINDOW;
 use crate::snapshot::walks::{BENEATH, Reach, Walks};
 use crate::snapshot::{Held, Set, ThreadCapture};
 use crate::suspend::linux::{
-    Helped, Request, Room, Seat, SeatState, System, has_room_for_signal, hold_together, order,
+    Helped, Request, Room, Seat, SeatState, System, goes_on, has_room_for_signal, hold_together, order,
 };
 use crate::suspend::{Patience, Purpose, Session, SuspendError, Way, exempt};
 use crate::threads::{self, RunState, ThreadId};
@@ -203,6 +203,11 @@ impl<'a> Taker<'a> {
             let result = match (way, may) {
                 (_, Err(error)) => Err(error),
                 (Way::Peek, _) => self.peek(thread, share, still),
+                (Way::Signal | Way::Ptrace, _)
+                    if one_by_one && self.would_interrupt(index, thread, way, helper_follows) =>
+                {
+                    Err(SuspendError::WouldInterrupt)
+                }
                 (Way::Signal, _) if helper_follows && self.is_deaf(thread.thread) => match index {
                     // It may be so for a moment only: in the handler of a signal, our own too.
                     0 => {
@@ -256,6 +261,17 @@ impl<'a> Taker<'a> {
             thread.left_for_helper |= error == SuspendError::NotInTime && self.may_be_tried_again();
         }
         thread.not_better = not_better;
+    }
+
+    /// Whether a thread waits in a call that this way of stopping it would end, and a better one is to come, or nobody has
+    /// allowed that.
+    fn would_interrupt(&self, index: usize, thread: &ThreadCapture, way: Way, helper_follows: bool) -> bool {
+        let Some(call) = thread.facts.system_call else { return false };
+        if goes_on(&call, way) || !self.options.ways.contains(Way::Peek) {
+            return false;
+        }
+        let is_allowed = index == 0 && self.options.interrupt;
+        !is_allowed || way == Way::Signal && helper_follows && goes_on(&call, Way::Ptrace)
     }
 
     /// Whether the helper has held threads together, and so may hold a few of them once more.

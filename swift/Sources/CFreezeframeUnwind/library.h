@@ -1,0 +1,1 @@
+#include <freezeframe_unwind.h>
