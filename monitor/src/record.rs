@@ -317,8 +317,25 @@ impl Recorder {
         }
     }
 
+    /// Says in the record that counts it that this episode goes on, and for how long it has by now: the program may be killed.
+    fn store_repeat(&mut self, stack: Option<u64>, lasted_ns: u64) {
+        let Some((file, kept)) = self.file.as_ref().zip(stack.and_then(|stack| self.annealing.record(stack)))
+        else {
+            return;
+        };
+        if file.ring().holds(&kept.slot) && file.check().is_ok() {
+            let repeated_ns = kept.live.repeated_ns.saturating_add(lasted_ns);
+            let goes_on =
+                Live { outcome: Outcome::Ongoing, repeated_ns, repeating_ns: lasted_ns, ..kept.live };
+            file.ring().update(&mut kept.slot, goes_on);
+        }
+    }
+
     /// Brings the file up to date.
     fn store(&mut self, track: &mut Track, duration_ns: u64, outcome: Outcome, learned: bool) {
+        if let Some(Open { counted: true, slot: None, stack, .. }) = track.open {
+            return self.store_repeat(stack, duration_ns);
+        }
         let (Some(file), Some(open)) = (&self.file, &mut track.open) else { return };
         let Some(slot) = open.slot.as_mut().filter(|_| file.check().is_ok()) else { return };
         if learned {

@@ -139,13 +139,14 @@ pub struct LiveCell {
     pub repeated_ns: u64,
     /// How many those are.
     pub repeats: u32,
-    /// Zero.
-    pub reserved: [u8; 8],
+    /// How long the latest of those has lasted by now, in nanoseconds, little-endian; zero: none goes on.
+    pub repeating_ns: [u8; 8],
     /// CRC-32C of the bytes before.
     pub crc: u32,
 }
 
 const_assert_eq!(size_of::<LiveCell>(), 64);
+const_assert_eq!(offset_of!(LiveCell, repeating_ns), 52);
 const_assert_eq!(offset_of!(LiveCell, tail_at), 28);
 const_assert_eq!(offset_of!(LiveCell, repeated_ns), 40);
 const_assert_eq!(offset_of!(LiveCell, crc), 60);

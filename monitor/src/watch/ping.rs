@@ -65,8 +65,8 @@ pub(crate) struct PingSource<T> {
     asked: u64,
     asked_ns: u64,
     control: Arc<Control>,
-    /// Whether the target can be asked if it waits.
-    can_be_asked: bool,
+    /// The target has panicked when it was asked whether its loop waits: it is not asked again.
+    mute: bool,
     /// The target has said that its loop waits: it can tell.
     tells: bool,
 }
@@ -83,24 +83,19 @@ impl<T: PingTarget> PingSource<T> {
             answered_ns: AtomicU64::new(0),
             thread: AtomicI32::new(thread.0),
         };
-        Self {
-            target,
-            shared: Arc::new(shared),
-            asked: 0,
-            asked_ns: 0,
-            control,
-            can_be_asked: true,
-            tells: false,
-        }
+        let (shared, asked, asked_ns) = (Arc::new(shared), 0, 0);
+        Self { target, shared, asked, asked_ns, control, mute: false, tells: false }
     }
 
     /// Whether the loop says that it waits.
     fn is_waiting(&mut self) -> bool {
-        let waits =
-            if self.can_be_asked { self.control.call(|| self.target.is_waiting()) } else { Some(false) };
-        self.can_be_asked &= waits.is_some();
-        let waits = waits.unwrap_or(false);
-        self.tells |= waits;
+        if self.mute {
+            return false;
+        }
+        let answer = self.control.call(|| self.target.is_waiting());
+        self.mute = answer.is_none();
+        let waits = answer.unwrap_or(false);
+        self.tells = (self.tells || waits) && !self.mute;
         waits
     }
 
@@ -140,7 +135,7 @@ impl<T: PingTarget> Source for PingSource<T> {
         let reading = Reading { epoch: (epoch, 0), busy, since_ns: self.asked_ns, silence };
         // A loop that says that it waits and yet does not answer waits in a mode that serves no pings.
         let waits = busy && self.is_waiting();
-        let waits = (self.tells && self.can_be_asked).then_some(waits);
+        let waits = self.tells.then_some(waits);
         Watched { reading, activity: 0, waited_ns: None, depth: 0, waits }
     }
 
@@ -250,7 +245,7 @@ mod tests {
             let looks: Vec<_> = (1..=10).map(|at| source.read(at * 1000)).collect();
             assert_eq!(control.panicked.load(Ordering::Relaxed), 1, "it is not called again");
             assert_eq!(control.blind.load(Ordering::Relaxed), !posts);
-            assert!(looks.iter().all(|look| look.reading.busy == posts && look.waits != Some(true)));
+            assert!(looks.iter().all(|look| look.reading.busy == posts && look.waits.is_none()));
             // Who cannot say whether it waits is pinged all the same.
             assert_eq!(posted.lock().unwrap().len(), usize::from(posts));
         }

@@ -17,6 +17,18 @@ pub(crate) fn run(what: &str, file: &Path) {
     beacon.transition(Activity::Entry);
     beacon.transition(Activity::BeforeWaiting);
     std::thread::sleep(Duration::from_millis(120));
+    if what == "again" {
+        // The third with the same stack is only counted.
+        for _ in 0..2 {
+            beacon.transition(Activity::AfterWaiting);
+            blocks_again(Duration::from_millis(400));
+            beacon.transition(Activity::BeforeWaiting);
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        beacon.transition(Activity::AfterWaiting);
+        println!("callback");
+        return blocks_again(Duration::from_secs(3600));
+    }
     beacon.transition(Activity::AfterWaiting);
     println!("callback");
     let callback = match what {
@@ -34,6 +46,12 @@ pub(crate) fn run(what: &str, file: &Path) {
     beacon.transition(Activity::BeforeWaiting);
     std::thread::sleep(Duration::from_millis(200));
     monitor.stop();
+}
+
+#[inline(never)]
+fn blocks_again(time: Duration) {
+    std::thread::sleep(time);
+    std::hint::black_box(());
 }
 
 struct Running {
@@ -161,6 +179,27 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             running.stop_for(Duration::from_secs(1));
             format!("{} freezes", running.end().len())
         }),
+        scenario(
+            "10",
+            "SIGKILL 1.2 s into the third freeze with the same stack",
+            "2 records, 1 killed, 1.0 to 1.3 s into a repeat",
+            || {
+                let Some(running) = Running::start("again") else { return NOT_TESTED.into() };
+                std::thread::sleep(Duration::from_millis(1200));
+                running.signal(libc::SIGKILL);
+                let records = running.end();
+                let killed: Vec<_> =
+                    records.iter().filter(|record| record.outcome == RecordOutcome::Killed).collect();
+                let right = killed.iter().all(|record| {
+                    let repeats = record.repeats;
+                    (1_000_000_000..1_300_000_000).contains(&repeats.repeating_ns)
+                        && (repeats.count, repeats.duration_ns) == (1, repeats.repeating_ns)
+                        && record.duration_ns < 600_000_000
+                });
+                let right = if right { "1.0 to 1.3 s into a repeat" } else { "with other times" };
+                format!("{} records, {} killed, {right}", records.len(), killed.len())
+            },
+        ),
         scenario(
             "-",
             "forks at 50 moments of freezes, and a monitor in each child",

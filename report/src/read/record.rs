@@ -94,6 +94,9 @@ pub struct Repeats {
     pub count: u32,
     /// How long they lasted, all together.
     pub duration_ns: u64,
+    /// How long the latest of them, in the middle of which the record was read or the program was killed, had lasted; zero: it was
+    /// not. The record's outcome is about that one, then.
+    pub repeating_ns: u64,
 }
 
 /// What a record is about.

@@ -195,7 +195,8 @@ fn live_cell(cell: &[u8]) -> Option<(u64, Live)> {
     let (update, of, duration_ns, outcome) = (cursor.u64()?, cursor.u64()?, cursor.u64()?, cursor.u32()?);
     let tail = Tail { at: cursor.u32()?, bytes: cursor.u32()?, crc: cursor.u32()? };
     let repeated_ns = cursor.u64()?;
-    let repeats = Repeats { count: cursor.u32()?, duration_ns: repeated_ns };
+    let (count, repeating_ns) = (cursor.u32()?, cursor.u64()?);
+    let repeats = Repeats { count, duration_ns: repeated_ns, repeating_ns };
     let crc = u32::from_le_bytes(cell.get(CRC..)?.try_into().ok()?);
     let live = Live { update, duration_ns, outcome: Outcome::from_code(outcome)?, repeats, tail };
     (layout::crc(&[&cell[..CRC]]) == crc).then_some((of, live))

@@ -50,12 +50,15 @@ pub struct Live {
     pub repeats: u32,
     /// How long those lasted, in nanoseconds.
     pub repeated_ns: u64,
+    /// How long the latest of them has lasted by now, as part of that, while it goes on; zero: none does. The outcome is that it goes on,
+    /// then.
+    pub repeating_ns: u64,
 }
 
 impl Live {
     /// A freeze that stands for itself alone.
     pub const fn new(duration_ns: u64, outcome: Outcome) -> Self {
-        Self { duration_ns, outcome, repeats: 0, repeated_ns: 0 }
+        Self { duration_ns, outcome, repeats: 0, repeated_ns: 0, repeating_ns: 0 }
     }
 }
 
@@ -198,6 +201,7 @@ impl Ring {
         put(&mut cell, offset_of!(LiveCell, tail_crc), &slot.tail.crc.to_le_bytes());
         put(&mut cell, offset_of!(LiveCell, repeated_ns), &live.repeated_ns.to_le_bytes());
         put(&mut cell, offset_of!(LiveCell, repeats), &live.repeats.to_le_bytes());
+        put(&mut cell, offset_of!(LiveCell, repeating_ns), &live.repeating_ns.to_le_bytes());
         seal(&mut cell, 0);
         let [even, odd] = LIVE_CELLS;
         self.store.set_words(slot.index, if slot.updates.is_multiple_of(2) { even } else { odd }, &cell);

@@ -53,6 +53,14 @@ pub(super) fn write_episode(out: &mut dyn Write, record: &Record) -> Result<()> 
         let lasted = duration(record.repeats.duration_ns);
         let more = record.repeats.count;
         field(out, "Repeated", format_args!("{more} times more with the same stack, {lasted} in all"))?;
+        if record.repeats.repeating_ns > 0 {
+            let (how, by_now) = (record.outcome.name(), duration(record.repeats.repeating_ns));
+            field(
+                out,
+                "Latest Repeat",
+                format_args!("{how} after {by_now}; the freeze of the other figures had ended"),
+            )?;
+        }
     }
     if let Some(told) = &record.told {
         write_told(out, record, told)?;

@@ -68,6 +68,10 @@ pub fn list_line(record: &Record) -> String {
             };
             let repeated = match record.repeats.count {
                 0 => String::new(),
+                more if record.repeats.repeating_ns > 0 => {
+                    let by_now = duration(record.repeats.repeating_ns);
+                    format!("  +{more} like it, {} in the latest after {by_now}", record.outcome.name())
+                }
                 more => format!("  +{more} like it"),
             };
             let (component, strategy) = (Clean(&record.component), record.strategy.name());

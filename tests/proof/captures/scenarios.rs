@@ -294,7 +294,13 @@ fn record(stage: &mut Stage) {
         if let Ok(slot) = &mut slot {
             file.ring().update(
                 slot,
-                Live { duration_ns: 1, outcome: Outcome::Recovered, repeats: 1, repeated_ns: 1 },
+                Live {
+                    duration_ns: 1,
+                    outcome: Outcome::Recovered,
+                    repeats: 1,
+                    repeated_ns: 1,
+                    repeating_ns: 0,
+                },
             );
         }
         count(encoded.bytes > 100 && slot.is_ok_and(|slot| slot.sequence() > 0));
