@@ -66,6 +66,30 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             std::thread::sleep(ms(1000));
             format!("{} pings, {} freezes", queue.posted.load(Ordering::SeqCst), monitor.statistics().freezes)
         }),
+        scenario(
+            "5",
+            "pings answered late, twice: the rounds after that",
+            "2 records of 600 to 900 ms",
+            || {
+                let (queue, path) = (Queue::new(false), file());
+                let builder =
+                    Monitor::builder("late").report_file(&path, Size::default()).record_repeats(true);
+                let monitor = builder.watch_by_ping(queue.clone(), current()).unwrap();
+                queue.serve(ms(200));
+                for _ in 0..2 {
+                    std::thread::sleep(ms(750));
+                    // What was asked before is answered now, and must not count for what is asked next.
+                    queue.serve(ms(400));
+                }
+                drop(monitor);
+                let lasted: Vec<u64> =
+                    records(&path).iter().map(|record| record.duration_ns / 1_000_000).collect();
+                match lasted.iter().all(|lasted| (600..=900).contains(lasted)) {
+                    true => format!("{} records of 600 to 900 ms", lasted.len()),
+                    false => format!("records of {lasted:?} ms"),
+                }
+            },
+        ),
         scenario("12", "blocked for 600 ms under a pause, and for 600 ms as expected", "0 freezes", || {
             let (records, _) = watched(
                 |builder| builder,
