@@ -148,7 +148,7 @@ fn frames_are_told_once_there_are_any() {
     assert!(told.recv_timeout(Duration::from_millis(300)).is_err(), "nobody draws");
     (0..30).for_each(|_| frames.tick());
     let rate = told.recv_timeout(PATIENCE).unwrap();
-    assert!(rate == 30.0 || rate == 0.0, "all were drawn at one moment: {rate}");
+    assert!((0.0..=30.0).contains(&rate), "it may be asked for while they are drawn: {rate}");
     let begun = Instant::now();
     while told.recv_timeout(PATIENCE).unwrap() > 0.0 {
         assert!(begun.elapsed() < PATIENCE);
