@@ -109,7 +109,8 @@ fn whether_it_goes_on_is_asked_in_whichever_way_the_first_is_read() {
     let (_turn, suspender) = turn();
     let (parks, spins) = (parked(), spinning());
     let mut storage = storage();
-    for (way, target) in [(Way::Peek, &parks), (Way::Signal, &spins), (Way::Ptrace, &spins)] {
+    // The signal comes last: the helper would find the thread in our handler still, on another stack.
+    for (way, target) in [(Way::Peek, &parks), (Way::Ptrace, &spins), (Way::Signal, &spins)] {
         for goes_on in [true, false] {
             let Storage { images, snapshot } = &mut *storage;
             let options = Options { ways: Ways::only(way), still: &|| goes_on, ..patient() };
