@@ -486,6 +486,23 @@ fn a_full_disk_at_creation_is_a_clear_error_and_leaves_nothing() {
 }
 
 #[test]
+fn a_limit_for_files_is_a_clear_error_and_not_the_end() {
+    let folder = Folder::new();
+    let freezeframe = freezeframe();
+    let script = format!("ulimit -f 100; exec \"$@\" demo --report {}", folder.path("r").display());
+    let output = Command::new("bash")
+        .args(["-c", &script, "bash"])
+        .arg(freezeframe.get_program())
+        .args(freezeframe.get_args())
+        .output()
+        .unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("/r") && error.contains("File too large"), "{error}");
+    assert!(!folder.path("r").exists());
+}
+
+#[test]
 fn damage_is_told_by_the_exit_code() {
     let folder = Folder::new();
     let report = folder.path("r");

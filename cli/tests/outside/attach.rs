@@ -70,7 +70,10 @@ fn who_is_let_go_is_as_before() {
         std::thread::sleep(Duration::from_millis(100));
         let before = status();
         let mut command = attach(&report, program.id()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(700));
+        std::thread::sleep(Duration::from_millis(500));
+        send(command.id() as i32, libc::SIGWINCH);
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(command.try_wait().unwrap(), None, "a terminal of another size is no end");
         send(command.id() as i32, libc::SIGINT);
         assert_eq!(command.wait().unwrap().code(), Some(0));
         assert_eq!(before, status());

@@ -182,9 +182,34 @@ fn a_signal_for_the_command_alone_is_passed_on() {
     if cannot_look() {
         return;
     }
+    for signal in [libc::SIGTERM, libc::SIGALRM, libc::SIGRTMIN() + 3] {
+        let folder = Folder::new();
+        let (mut child, pid) = frozen_in_fifo(&folder);
+        send(child.id() as i32, signal);
+        assert_eq!(child.wait().unwrap().signal(), Some(signal));
+        assert!(status_field(pid, "State:").is_none(), "it has ended");
+    }
+}
+
+#[test]
+fn an_alarm_set_before_is_the_programs() {
+    if cannot_look() {
+        return;
+    }
     let folder = Folder::new();
-    let (mut child, pid) = frozen_in_fifo(&folder);
-    send(child.id() as i32, libc::SIGTERM);
-    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
-    assert!(status_field(pid, "State:").is_none(), "it has ended");
+    let mut command = run(&folder.path("r"), &["sleep", "100"]);
+    let alarm = libc::itimerval {
+        it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
+        it_value: libc::timeval { tv_sec: 1, tv_usec: 0 },
+    };
+    // SAFETY: one system call between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setitimer(libc::ITIMER_REAL, &alarm, std::ptr::null_mut());
+            Ok(())
+        })
+    };
+    let output = command.output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGALRM), "{}", told(&output));
+    assert!(output.stderr.is_empty(), "{}", told(&output));
 }

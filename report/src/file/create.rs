@@ -7,6 +7,7 @@ use super::{FileError, system};
 use crate::layout::{FIRST_SLOT, MAGIC, MAJOR, MINOR, PAGE, SECOND_SUPERBLOCK, Superblock, crc};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ pub(super) const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Makes the file at `path`, locked. None if there is one already.
 pub(super) fn create(path: &Path, size: Size) -> Result<Option<OwnedFd>, FileError> {
     let bytes = size.file_bytes();
+    // The kernel would end the process for what goes beyond.
+    if getrlimit(Resource::Fsize).current.is_some_and(|most| most < bytes) {
+        return Err(FileError::system(path, "create")(Errno::FBIG));
+    }
     remove_leftovers(path);
     let temporary = Temporary::new(path)?;
     let file = &temporary.file;

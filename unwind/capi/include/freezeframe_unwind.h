@@ -304,7 +304,7 @@ enum ff_error ff_capture_self(struct ff_core *core);
 // `core` is null or from `ff_init`; `ucontext` is null or the handler's, which has not returned.
 //
 // # Signal safety
-// Safe, with about 16 KiB of stack: on an alternate one in handlers of crashes. Does not wait.
+// Safe, with about 16 KiB of stack: on an alternate one in handlers of crashes, of 64 KiB with what the kernel puts there. Does not wait.
 enum ff_error ff_capture_context(struct ff_core *core,
                                  const void *ucontext);
 

@@ -66,7 +66,7 @@ pub unsafe extern "C" fn ff_capture_self(core: *mut ff_core) -> ff_error {
 /// `core` is null or from `ff_init`; `ucontext` is null or the handler's, which has not returned.
 ///
 /// # Signal safety
-/// Safe, with about 16 KiB of stack: on an alternate one in handlers of crashes. Does not wait.
+/// Safe, with about 16 KiB of stack: on an alternate one in handlers of crashes, of 64 KiB with what the kernel puts there. Does not wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ff_capture_context(core: *mut ff_core, ucontext: *const c_void) -> ff_error {
     if ucontext.is_null() {

@@ -19,7 +19,7 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Outcome {
         Failure::Message(format!("process {} cannot be waited for: {error}", arguments.pid))
     })?;
     let file = File::make(arguments.watch.report.as_ref())?;
-    let signals = Signals::new().map_err(Failure::new)?;
+    let signals = Signals::that_end().map_err(Failure::new)?;
     let monitor = builder(&arguments.watch, &file).watch_process(process, None).map_err(|error| {
         file.finish(0, true);
         Failure::Message(format!(

@@ -3,7 +3,7 @@
 use super::news::News;
 use super::preload;
 use super::report::File;
-use super::signals::{Signals, end_by};
+use super::signals::{self, Signals, end_by};
 use super::start::{Environment, Mask, start};
 use super::subject;
 use crate::arguments::{RunArguments, WatchArguments};
@@ -13,7 +13,7 @@ use freezeframe_report::file::Size;
 use freezeframe_unwind::process::ProcessId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
@@ -26,7 +26,7 @@ const NOT_FOUND: u8 = 127;
 pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     let mask = Mask::current();
     let file = File::make(arguments.watch.report.as_ref())?;
-    let signals = Signals::new().map_err(Failure::new)?;
+    let signals = Signals::of_the_program().map_err(Failure::new)?;
     let (board, environment) = told_by_library(arguments);
     let mut child = match start(&arguments.program, mask, environment) {
         Ok(child) => child,
@@ -126,11 +126,8 @@ fn wait_for_end(process: ProcessId, signals: &Signals) -> Result<(), Failure> {
         let come = wait_for(ends.as_ref(), signals)?;
         let ended = come || ends.is_none() && !subject::is_there(process);
         while let Some(signal) = signals.next() {
-            if signal.sent
-                && !ended
-                && let Some(number) = rustix::process::Signal::from_named_raw(signal.number)
-            {
-                let _ = kill_process(pid, number);
+            if signal.sent && !ended {
+                signals::send(pid, signal);
             }
         }
         if ended {

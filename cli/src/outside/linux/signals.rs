@@ -1,13 +1,28 @@
-//! The signals that would end this command, as something to be read; and ending by one.
+//! The signals that are the program's and not this command's, as something to be read; and ending by one.
 
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::process::Pid;
 use std::io::{Error, Result};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
-/// Those that a user or another program stops a program by, or tells it something.
-const SIGNALS: [i32; 6] =
-    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+/// Those that say something of this command itself: a fault of its own, its child, a broken pipe, job control, of which the
+/// terminal tells the program too.
+const OWN: [i32; 13] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+    libc::SIGCHLD,
+    libc::SIGPIPE,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCONT,
+];
 
 /// Signals as they come, in the whole process from when this is made on. One that is ignored stays so.
 #[derive(Debug)]
@@ -17,21 +32,40 @@ pub(super) struct Signals(OwnedFd);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Signal {
     pub(super) number: i32,
-    /// A process has sent it to us alone, as far as is known; not the terminal to everybody.
+    /// It has come to us alone, as far as is known; not from the terminal to everybody.
     pub(super) sent: bool,
 }
 
 impl Signals {
-    /// To be called before there are other threads, which inherit what is blocked.
-    pub(super) fn new() -> Result<Self> {
-        // SAFETY: sets of signals, made empty before they are used.
-        let number = unsafe {
+    /// All that are another program's. To be called before there are other threads, which inherit what is blocked.
+    pub(super) fn of_the_program() -> Result<Self> {
+        // SAFETY: a set of signals, filled before it is used.
+        Self::new(unsafe {
+            let mut set = MaybeUninit::uninit();
+            libc::sigfillset(set.as_mut_ptr());
+            for signal in OWN {
+                libc::sigdelset(set.as_mut_ptr(), signal);
+            }
+            set.assume_init()
+        })
+    }
+
+    /// Those by which a user or another program asks this command to end. To be called before there are other threads.
+    pub(super) fn that_end() -> Result<Self> {
+        // SAFETY: a set of signals, made empty before it is used.
+        Self::new(unsafe {
             let mut set = MaybeUninit::uninit();
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in SIGNALS {
+            for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
-            let set = set.assume_init();
+            set.assume_init()
+        })
+    }
+
+    fn new(set: libc::sigset_t) -> Result<Self> {
+        // SAFETY: a set of signals, and a descriptor to be made.
+        let number = unsafe {
             if libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
                 return Err(Error::last_os_error());
             }
@@ -55,7 +89,9 @@ impl Signals {
             }
             told.assume_init()
         };
-        Some(Signal { number: told.ssi_signo as i32, sent: told.ssi_code <= 0 })
+        let number = told.ssi_signo as i32;
+        // An alarm set before this command was executed is the program's: it would have lived on in it.
+        Some(Signal { number, sent: told.ssi_code <= 0 || number == libc::SIGALRM })
     }
 }
 
@@ -63,6 +99,12 @@ impl AsFd for Signals {
     fn as_fd(&self) -> rustix::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Sends a signal to a process that has not been waited for; a number that `rustix` has no name for, too.
+pub(super) fn send(process: Pid, signal: Signal) {
+    // SAFETY: a number and an id.
+    unsafe { libc::kill(process.as_raw_pid(), signal.number) };
 }
 
 /// Ends this process by a signal, as another process was: without a core file of its own. Returns if that cannot be.

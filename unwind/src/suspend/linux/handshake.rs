@@ -35,7 +35,11 @@ pub(crate) fn install(signal: i32, registration: Registration) -> Result<Suspend
         SHARED.compare_exchange(core::ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire).is_ok();
     // The loser's page stays behind: once in a process's life, and only if two threads begin at the same time.
     if won {
-        signal::install(signal)?;
+        if let Err(error) = signal::install(signal) {
+            // Left to the next call, whose signal may be another. The page stays behind.
+            SHARED.store(core::ptr::null_mut(), Ordering::Release);
+            return Err(error);
+        }
         // Without its stack there is no helper; threads can be stopped one by one all the same.
         let _ = ptrace::prepare(registration);
         threads::reserve();
