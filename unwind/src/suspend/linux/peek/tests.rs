@@ -11,7 +11,7 @@ use crate::walk::{Frame, StopReason, Walk, WalkContext, Walker};
 use freezeframe_arch::PacMask;
 use std::boxed::Box;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use std::vec::Vec;
@@ -91,11 +91,13 @@ fn a_thread_that_has_run_is_found_out_although_it_waits_at_the_same_place_again(
     }
     let (ready, is_ready) = mpsc::channel();
     let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
+    let woken = Arc::new(AtomicU32::new(0));
+    let (stopped, wakes) = (stop.clone(), woken.clone());
     let thread = std::thread::spawn(move || {
         ready.send(threads::current()).unwrap();
         while !stopped.load(Ordering::Relaxed) {
             std::thread::park();
+            wakes.fetch_add(1, Ordering::Relaxed);
         }
     });
     let id = is_ready.recv().unwrap();
@@ -103,13 +105,15 @@ fn a_thread_that_has_run_is_found_out_although_it_waits_at_the_same_place_again(
     for _ in 0..50 {
         let peek = begin(id);
         assert!(peek.still_waits() && peek.still_waits());
+        let before = woken.load(Ordering::Relaxed);
         thread.thread().unpark();
-        let again = begin(id);
-        // Unless it is so slow that it has not yet taken notice.
-        if again.found.times() != peek.found.times() {
-            assert!(!peek.still_waits());
-            same_place += u32::from(again.registers == peek.registers);
+        while woken.load(Ordering::Relaxed) == before {
+            std::thread::yield_now();
         }
+        let again = begin(id);
+        assert!(again.found.times() != peek.found.times());
+        assert!(!peek.still_waits());
+        same_place += u32::from(again.registers == peek.registers);
     }
     assert!(same_place > 0, "the same stack pointer and program counter, and yet another moment");
     stop.store(true, Ordering::Relaxed);
