@@ -5,7 +5,9 @@ use freezeframe_unwind::images::{Image, Range};
 use freezeframe_unwind::locks::Chain;
 use freezeframe_unwind::memory::{Memory, StackCopy};
 use freezeframe_unwind::rule::{Expression, RegisterRule, Row, RuleError};
+use freezeframe_unwind::snapshot::{Snapshot, ThreadCapture};
 use freezeframe_unwind::threads::ThreadId;
+use freezeframe_unwind::walk::Frame;
 
 unsafe extern "C" {
     /// Defined nowhere: whatever can panic cannot be linked.
@@ -63,6 +65,16 @@ pub fn stack_copy_continued<M: Memory>(
 /// Uses up what [`Row::rules`] returns.
 pub fn row_rules(row: &Row, each: fn((u16, RegisterRule))) {
     row.rules().for_each(each);
+}
+
+/// Asks a function pointer, of both sorts of snapshots.
+pub fn snapshot_retain_locks(
+    one_by_one: &mut Snapshot<128, 4096>,
+    together: &mut Snapshot<128, 4096, 1048576>,
+    is_lock: fn(&ThreadCapture, &[Frame]) -> bool,
+) {
+    one_by_one.retain_locks(is_lock);
+    together.retain_locks(is_lock);
 }
 
 /// The entry of the object with everything that a capture can call.
