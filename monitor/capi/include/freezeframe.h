@@ -267,8 +267,8 @@ typedef struct ff_record {
 typedef struct ff_statistics {
   // `sizeof(ff_statistics)`, to be set by the caller.
   uint32_t size;
-  // Zero.
-  uint32_t reserved_word;
+  // 1 if a freeze would be noticed, unless the monitor is paused; 0 if the watcher has ended or is blind.
+  uint32_t watching;
   // Freezes that were detected, false alarms included.
   uint64_t freezes;
   // Freezes whose loop waited for events after all.
@@ -281,8 +281,12 @@ typedef struct ff_statistics {
   uint64_t late_ticks;
   // What the callback has not heard of: what waits while it is busy or hangs, and what found no place.
   uint64_t unheard;
+  // Freezes that have no record since the day's number was reached.
+  uint64_t capped;
+  // Times in which the loop turned but never waited, if those are looked for.
+  uint64_t never_idle;
   // Zero.
-  uint64_t reserved[4];
+  uint64_t reserved[2];
 } ff_statistics;
 
 #ifdef __cplusplus
@@ -483,7 +487,7 @@ enum ff_monitor_error ff_monitor_expect(struct ff_monitor *monitor,
 enum ff_monitor_error ff_monitor_expect_end(struct ff_monitor *monitor);
 
 // Sets a value that each later report of a freeze has: 16 names of 32 bytes, values of 128; what is longer is cut off.
-// `FF_MONITOR_ERROR_NOT_FOUND` if there is no room for another name.
+// `FF_MONITOR_ERROR_ARGUMENT` if the name is empty, `FF_MONITOR_ERROR_NOT_FOUND` if there is no room for another name.
 //
 // # Safety
 // As of `ff_monitor_pause`; `name` and `value` are null or texts.

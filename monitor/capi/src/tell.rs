@@ -66,7 +66,7 @@ pub unsafe extern "C" fn ff_monitor_expect_end(monitor: *mut ff_monitor) -> ff_m
 }
 
 /// Sets a value that each later report of a freeze has: 16 names of 32 bytes, values of 128; what is longer is cut off.
-/// `FF_MONITOR_ERROR_NOT_FOUND` if there is no room for another name.
+/// `FF_MONITOR_ERROR_ARGUMENT` if the name is empty, `FF_MONITOR_ERROR_NOT_FOUND` if there is no room for another name.
 ///
 /// # Safety
 /// As of `ff_monitor_pause`; `name` and `value` are null or texts.
@@ -79,6 +79,9 @@ pub unsafe extern "C" fn ff_monitor_set_value(
     guarded(|| {
         // SAFETY: as the caller promises.
         let (name, value) = unsafe { (text(name)?, text(value)?) };
+        if name.is_empty() {
+            return Err(FF_MONITOR_ERROR_ARGUMENT);
+        }
         let mut values = of(monitor)?.values.lock().unwrap_or_else(PoisonError::into_inner);
         if values.set(name, value) { Ok(()) } else { Err(FF_MONITOR_ERROR_NOT_FOUND) }
     })
@@ -130,8 +133,8 @@ pub unsafe extern "C" fn ff_monitor_set_app_state(monitor: *mut ff_monitor, stat
 pub struct ff_statistics {
     /// `sizeof(ff_statistics)`, to be set by the caller.
     pub size: u32,
-    /// Zero.
-    pub reserved_word: u32,
+    /// 1 if a freeze would be noticed, unless the monitor is paused; 0 if the watcher has ended or is blind.
+    pub watching: u32,
     /// Freezes that were detected, false alarms included.
     pub freezes: u64,
     /// Freezes whose loop waited for events after all.
@@ -144,8 +147,12 @@ pub struct ff_statistics {
     pub late_ticks: u64,
     /// What the callback has not heard of: what waits while it is busy or hangs, and what found no place.
     pub unheard: u64,
+    /// Freezes that have no record since the day's number was reached.
+    pub capped: u64,
+    /// Times in which the loop turned but never waited, if those are looked for.
+    pub never_idle: u64,
     /// Zero.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 2],
 }
 
 /// What the monitor has cost and seen so far.
@@ -164,14 +171,16 @@ pub unsafe extern "C" fn ff_monitor_statistics(
             let now = running.monitor.statistics();
             let value = ff_statistics {
                 size: size_of::<ff_statistics>() as u32,
-                reserved_word: 0,
+                watching: u32::from(running.monitor.is_watching()),
                 freezes: now.freezes,
                 false_alarms: now.false_alarms,
                 counted: now.counted,
                 wakeups: now.wakeups,
                 late_ticks: now.late_ticks,
                 unheard: now.unheard,
-                reserved: [0; 4],
+                capped: now.capped,
+                never_idle: now.never_idle,
+                reserved: [0; 2],
             };
             // SAFETY: long enough, as was checked.
             unsafe { statistics.write(value) };

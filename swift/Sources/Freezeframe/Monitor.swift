@@ -86,7 +86,8 @@ public final class FreezeMonitor {
         try check(ff_monitor_statistics(monitor, &now))
         return Statistics(
             freezes: now.freezes, falseAlarms: now.false_alarms, counted: now.counted, wakeups: now.wakeups,
-            lateTicks: now.late_ticks, unheard: now.unheard)
+            lateTicks: now.late_ticks, unheard: now.unheard, capped: now.capped, neverIdle: now.never_idle,
+            isWatching: now.watching != 0)
     }
 
     /// Stops watching; the loop may be frozen all the while. Calls after it throw.
@@ -98,7 +99,9 @@ public final class FreezeMonitor {
 
 /// What a monitor has seen and cost.
 public struct Statistics: Equatable, Sendable {
-    public let freezes, falseAlarms, counted, wakeups, lateTicks, unheard: UInt64
+    public let freezes, falseAlarms, counted, wakeups, lateTicks, unheard, capped, neverIdle: UInt64
+    /// Whether a freeze would be noticed, unless the monitor is paused.
+    public let isWatching: Bool
 }
 
 /// A question to a queue.

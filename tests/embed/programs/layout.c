@@ -47,8 +47,9 @@ AT(ff_record, duration_ns, 40); AT(ff_record, wall_ns, 48); AT(ff_record, uuid, 
 AT(ff_record, reserved, 72);
 
 SIZE(ff_statistics, 88);
-AT(ff_statistics, reserved_word, 4); AT(ff_statistics, freezes, 8); AT(ff_statistics, false_alarms, 16);
+AT(ff_statistics, watching, 4); AT(ff_statistics, freezes, 8); AT(ff_statistics, false_alarms, 16);
 AT(ff_statistics, counted, 24); AT(ff_statistics, wakeups, 32); AT(ff_statistics, late_ticks, 40);
-AT(ff_statistics, unheard, 48); AT(ff_statistics, reserved, 56);
+AT(ff_statistics, unheard, 48); AT(ff_statistics, capped, 56); AT(ff_statistics, never_idle, 64);
+AT(ff_statistics, reserved, 72);
 
 int main(void) { return 0; }

@@ -96,6 +96,7 @@ int main(int argc, char **argv) {
     }
     CHECK(ff_monitor_set_value(monitor, "another", "value") == FF_MONITOR_ERROR_NOT_FOUND);
     CHECK(ff_monitor_set_value(monitor, "na", NULL) == FF_MONITOR_ERROR_NULL);
+    CHECK(ff_monitor_set_value(monitor, "", "value") == FF_MONITOR_ERROR_ARGUMENT);
     CHECK(ff_monitor_set_app_state(monitor, 1) == FF_MONITOR_OK && ff_monitor_set_app_state(monitor, 9) == FF_MONITOR_ERROR_ARGUMENT);
     CHECK(ff_monitor_statistics(monitor, NULL) == FF_MONITOR_ERROR_NULL && ff_monitor_statistics(monitor, &statistics) == FF_MONITOR_OK);
     CHECK(statistics.freezes == 0);

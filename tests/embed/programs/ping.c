@@ -70,6 +70,7 @@ int main(int argc, char **argv) {
     CHECK(phases[FF_PHASE_DETECTED] == 1 && phases[FF_PHASE_RECOVERED] == 1);
     ff_statistics statistics = { .size = sizeof statistics };
     CHECK(ff_monitor_statistics(monitor, &statistics) == FF_MONITOR_OK && statistics.freezes == 1);
+    CHECK(statistics.watching == 1 && statistics.capped == 0 && statistics.never_idle == 0);
     CHECK(ff_monitor_stop(monitor) == FF_MONITOR_OK);
 
     ff_records *records = NULL;
