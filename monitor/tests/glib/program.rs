@@ -50,6 +50,10 @@ impl Library {
 }
 
 fn compile() -> Result<PathBuf, String> {
+    let runner = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", std::env::consts::ARCH.to_uppercase());
+    if std::env::var_os(runner).is_some() {
+        return Err("the C compiler is not for this program's machine".to_owned());
+    }
     let flags = Command::new("pkg-config").args(["--cflags", "--libs", "glib-2.0"]).output();
     let flags = flags.map_err(|_| "there is no pkg-config")?;
     if !flags.status.success() {

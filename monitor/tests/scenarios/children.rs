@@ -60,11 +60,7 @@ struct Running {
 }
 
 impl Running {
-    /// None under an emulator, which would have to be started too.
-    fn start(what: &str) -> Option<Self> {
-        if super::emulated() {
-            return None;
-        }
+    fn start(what: &str) -> Self {
         let file = super::real::file();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["child", what, file.to_str().unwrap()])
@@ -74,7 +70,7 @@ impl Running {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "callback\n");
-        Some(Self { child, file })
+        Self { child, file }
     }
 
     fn signal(&self, signal: libc::c_int) {
@@ -169,22 +165,23 @@ fn sees_its_own_freeze(file: &Path) -> bool {
     recorded() && monitor.statistics().freezes == 1
 }
 
-const NOT_TESTED: &str = "not tested: an emulated program cannot start itself anew";
+const NO_START: &str = "an emulated program cannot start itself anew";
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
     vec![
         scenario("6", "SIGSTOP for a second in a callback of 120 ms", "0 freezes", || {
-            let Some(running) = Running::start("short") else { return NOT_TESTED.into() };
+            let running = Running::start("short");
             std::thread::sleep(Duration::from_millis(30));
             running.stop_for(Duration::from_secs(1));
             format!("{} freezes", running.end().len())
-        }),
+        })
+        .not_emulated(NO_START),
         scenario(
             "10",
             "SIGKILL 1.2 s into the third freeze with the same stack",
             "2 records, 1 killed, 1.0 to 1.3 s into a repeat",
             || {
-                let Some(running) = Running::start("again") else { return NOT_TESTED.into() };
+                let running = Running::start("again");
                 std::thread::sleep(Duration::from_millis(1200));
                 running.signal(libc::SIGKILL);
                 let records = running.end();
@@ -199,7 +196,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
                 let right = if right { "1.0 to 1.3 s into a repeat" } else { "with other times" };
                 format!("{} records, {} killed, {right}", records.len(), killed.len())
             },
-        ),
+        )
+        .not_emulated(NO_START),
         scenario(
             "-",
             "forks at 50 moments of freezes, and a monitor in each child",
@@ -215,7 +213,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             "SIGSTOP for 2 s in a freeze of 900 ms",
             "1 freezes, stopped, without those 2 s",
             || {
-                let Some(running) = Running::start("long") else { return NOT_TESTED.into() };
+                let running = Running::start("long");
                 std::thread::sleep(Duration::from_millis(120));
                 running.stop_for(Duration::from_secs(2));
                 let records = running.end();
@@ -225,13 +223,14 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
                 let without = if (500..1900).contains(&lasted) { "without those 2 s" } else { "with them" };
                 format!("{} freezes, {}, {without}", records.len(), labels.unwrap_or_default())
             },
-        ),
+        )
+        .not_emulated(NO_START),
         scenario(
             "10",
             "SIGKILL in a freeze, then the next launch",
             "1 killed, over 250 ms, with samples",
             || {
-                let Some(running) = Running::start("forever") else { return NOT_TESTED.into() };
+                let running = Running::start("forever");
                 let begun = Instant::now();
                 while Report::open(&running.file).is_ok_and(|report| report.records.is_empty())
                     && begun.elapsed() < Duration::from_secs(30)
@@ -246,6 +245,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
                 let samples = record.samples.as_ref().map_or(0, |samples| samples.samples.len());
                 format!("{killed} killed, {long}, {} samples", if samples >= 2 { "with" } else { "without" })
             },
-        ),
+        )
+        .not_emulated(NO_START),
     ]
 }

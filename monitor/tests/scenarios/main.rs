@@ -18,7 +18,19 @@ struct Scenario {
     name: &'static str,
     expected: &'static str,
     run: fn() -> String,
+    /// Why it cannot come out right under an emulator.
+    emulators: Option<&'static str>,
 }
+
+impl Scenario {
+    const fn not_emulated(self, why: &'static str) -> Self {
+        Self { emulators: Some(why), ..self }
+    }
+}
+
+/// What emulators lack.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+const NO_CALLS: &str = "an emulator does not tell of system calls";
 
 const fn scenario(
     trap: &'static str,
@@ -26,7 +38,7 @@ const fn scenario(
     expected: &'static str,
     run: fn() -> String,
 ) -> Scenario {
-    Scenario { trap, name, expected, run }
+    Scenario { trap, name, expected, run, emulators: None }
 }
 
 fn scenarios() -> Vec<Scenario> {
@@ -71,15 +83,16 @@ fn main() -> ExitCode {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| scenario.name.contains(wanted.as_str())) {
             continue;
         }
-        let mut got = String::new();
+        let untested = scenario.emulators.filter(|_| emulated());
+        let mut got = untested.map_or_else(String::new, |why| format!("not tested: {why}"));
         for _ in 0..TRIES {
-            got = (scenario.run)();
-            if got == scenario.expected || got.starts_with("not tested") {
+            if untested.is_some() || got == scenario.expected {
                 break;
             }
+            got = (scenario.run)();
         }
         let Scenario { trap, name, expected, .. } = scenario;
-        let right = got == expected || got.starts_with("not tested");
+        let right = got == expected || untested.is_some();
         println!("{trap:<4} {name:<62} {expected:<44} {got}{}", if right { "" } else { "   WRONG" });
         run += 1;
         wrong += u32::from(!right);

@@ -68,9 +68,6 @@ fn name(record: &Record, id: u32) -> &str {
 }
 
 fn told(record: &Record) -> String {
-    if emulated() {
-        return "not tested: an emulator does not tell of system calls".into();
-    }
     let by: Vec<&str> = record.blocked_by.iter().map(|step| name(record, step.waits_for)).collect();
     let rings: Vec<usize> = record.deadlocks.iter().map(Vec::len).collect();
     let cause = record.episode.as_ref().map(|episode| episode.cause);
@@ -281,7 +278,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         #[cfg(target_env = "gnu")]
         scenario("16", "the kernel refuses a lock; a semaphore on the own stack", "Lock, Peer", || {
             causes_of(&[waits_where_the_kernel_refuses, waits_for_a_semaphore_of_its_own])
-        }),
+        })
+        .not_emulated(NO_CALLS),
         scenario(
             "11",
             "RwLock::write, OnceLock, a condition told of twice",
@@ -293,30 +291,35 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                     waits_for_a_condition_that_was_told_of_twice,
                 ])
             },
-        ),
+        )
+        .not_emulated(NO_CALLS),
         scenario(
             "11",
             "flock, a program that does not begin, an empty select",
             "Lock, Child, Sleeping",
             || causes_of(&[waits_for_a_files_lock, starts_a_program_that_does_not_begin, selects_nothing]),
-        ),
+        )
+        .not_emulated(NO_CALLS),
         scenario(
             "16",
             "a lock whose owner has ended",
             "mutex of a thread that has ended",
             waits_for_a_lock_left_behind,
-        ),
+        )
+        .not_emulated(NO_CALLS),
         scenario(
             "16",
             "the loop waits for a lock of a thread that sleeps",
             "lock, held by holder, deadlocks of []",
             || told(&frozen(|| std::thread::sleep(ms(700)))),
-        ),
+        )
+        .not_emulated(NO_CALLS),
         scenario(
             "16",
             "each of two threads waits for the other's lock",
             "lock, held by holder, deadlocks of [2]",
             || told(&frozen(|| OURS.try_for_a_while())),
-        ),
+        )
+        .not_emulated(NO_CALLS),
     ]
 }

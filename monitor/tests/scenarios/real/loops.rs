@@ -209,7 +209,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 records.iter().filter(|record| (795..850).contains(&(record.duration_ns / 1_000_000)));
             let stopped = records.iter().filter(|record| labels_of(record).contains(&"stopped"));
             format!("{} records of 800 ms, {} stopped", right.count(), stopped.count())
-        }),
+        })
+        .not_emulated("an emulator is too slow for so many at once"),
         scenario(
             "13",
             "a loop that turns for a second and never waits",

@@ -6,7 +6,7 @@ mod locks;
 mod loops;
 mod reports;
 
-use super::{Scenario, emulated, scenario};
+use super::{NO_CALLS, Scenario, scenario};
 use freezeframe_monitor::{
     Activity, AppState, Beacon, Builder, Cause, Freeze, Monitor, Phase, Ping, PingTarget, Severity,
     StartError,

@@ -18,7 +18,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 );
                 format!("{} record, {} interrupted", records.len(), interrupted.load(Ordering::SeqCst))
             },
-        ),
+        )
+        .not_emulated("an emulator forbids tracing, and its signals end a poll"),
         scenario(
             "7",
             "freezes that end when they are noticed, and what comes next",
@@ -165,13 +166,10 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                     });
                 });
                 let causes = records.iter().filter_map(cause_of).map(|cause| format!("{cause:?}"));
-                if !emulated() {
-                    causes.collect::<Vec<_>>().join(" ")
-                } else {
-                    "not tested: an emulator does not tell of system calls".into()
-                }
+                causes.collect::<Vec<_>>().join(" ")
             },
-        ),
+        )
+        .not_emulated(NO_CALLS),
         scenario("17", "what the capture cost is told, and is no part of the freeze", "apart", || {
             let mut lasted = Duration::ZERO;
             let (records, _) = watched(
