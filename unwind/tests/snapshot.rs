@@ -7,7 +7,7 @@ use common::{Target, deaf, deep, is_in, parked, recurse, spin_inner, spin_outer,
 use freezeframe_unwind::images::ImageTable;
 use freezeframe_unwind::rule::Trust;
 use freezeframe_unwind::snapshot::{Held, Options, Snapshot, ThreadCapture};
-use freezeframe_unwind::suspend::{SuspendError, Way, Ways, exempt};
+use freezeframe_unwind::suspend::{Patience, SuspendError, Way, Ways, exempt};
 use freezeframe_unwind::threads::{ThreadId, current};
 use freezeframe_unwind::walk::{Depth, Frame};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -124,6 +124,18 @@ fn whether_it_goes_on_is_asked_in_whichever_way_the_first_is_read() {
             assert_eq!(thread.moved, is_read && !goes_on, "{way:?}");
         }
     }
+}
+
+#[test]
+fn who_runs_and_was_not_stopped_in_its_time_has_what_is_left_of_the_time_for_all() {
+    let (_turn, suspender) = turn();
+    let targets: Vec<Target> = (0..6).map(|_| spinning()).collect();
+    let mut storage = storage();
+    let Storage { images, snapshot } = &mut *storage;
+    let other_patience = Patience { stop_within_ns: 1, ..common::PATIENT };
+    snapshot.capture(&suspender, images, &Options { other_patience, ..patient() }).unwrap();
+    let how: Vec<Held> = targets.iter().map(|target| find(&storage, target.id).0.held).collect();
+    assert!(how.iter().all(|held| is_whole(*held) || matches!(held, Held::Ptrace { .. })), "{how:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub struct Options<'a> {
     pub other_depth: Depth,
     /// How long to wait for the first thread.
     pub first_patience: Patience,
-    /// How long to wait for each other thread.
+    /// How long to wait for each other thread; those that run may have more, if the time for all allows.
     pub other_patience: Patience,
     /// How long to wait for all threads together, in nanoseconds; those whose turn comes later are listed without stacks.
     pub all_within_ns: u64,
@@ -241,6 +241,7 @@ impl<const THREADS: usize, const FRAMES: usize, const ARENA: usize> Snapshot<THR
             options.other_patience,
             &time_left,
         );
+        taker.take_late(threads, &mut frames, options.other_depth, options.other_patience, &time_left);
         self.head.set = taker.set();
         self.head.frames = frames.used;
         drop(taker);

@@ -80,6 +80,17 @@ impl<'a> Taker<'a> {
     ) {
     }
 
+    /// Nor is there anybody who comes late: threads are suspended whether they have a processor or not.
+    pub(in super::super) fn take_late(
+        &mut self,
+        _threads: &mut [ThreadCapture],
+        _frames: &mut Frames<'_>,
+        _depth: Depth,
+        _patience: Patience,
+        _time_left_ns: &dyn Fn() -> u64,
+    ) {
+    }
+
     /// No stack is there before its turn.
     pub(in super::super) fn has(&self, _index: usize) -> bool {
         false

@@ -9,6 +9,7 @@ use crate::snapshot::{Held, ThreadCapture};
 use crate::suspend::linux::{Request, Room, Seat, SeatState, hold_together};
 use crate::suspend::{Patience, SuspendError};
 use crate::sys;
+use crate::threads::RunState;
 use crate::walk::Depth;
 
 /// How long threads that block the signal are given to hear it, all together, and how long between two looks.
@@ -88,6 +89,37 @@ impl Taker<'_> {
             }
             learn(&helped, self.seats.get(..few).unwrap_or(&[]));
             rest = others;
+        }
+    }
+
+    /// Where more threads run than there are processors, some do not get one in the time that each is given. They have what is left
+    /// of the time for all, each by itself, so that nobody is held for as long as another is waited for.
+    pub(in super::super::super) fn take_late(
+        &mut self,
+        threads: &mut [ThreadCapture],
+        frames: &mut Frames<'_>,
+        depth: Depth,
+        patience: Patience,
+        time_left_ns: &dyn Fn() -> u64,
+    ) {
+        let is_late = |thread: &ThreadCapture| {
+            thread.held == Held::Not(SuspendError::NotInTime) && thread.facts.state == RunState::Running
+        };
+        let others = || 1..threads.len();
+        let mut left = threads.get(others()).unwrap_or(&[]).iter().filter(|thread| is_late(thread)).count();
+        for index in others() {
+            let Some(thread) = threads.get_mut(index).filter(|thread| is_late(thread)) else { continue };
+            let stop_within_ns = time_left_ns().checked_div(left as u64).unwrap_or(0);
+            if stop_within_ns == 0 {
+                return;
+            }
+            let patience = Patience { stop_within_ns, ..patience };
+            let mut share = frames.share(depth, false, left);
+            thread.first_frame = share.start;
+            self.take(index, thread, &mut share, patience, &|| true);
+            frames.used = frames.used.saturating_add(thread.summary.kept);
+            self.take_rest(core::slice::from_mut(thread), frames, (None, depth), patience, time_left_ns);
+            left = left.saturating_sub(1);
         }
     }
 
