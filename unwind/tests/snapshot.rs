@@ -129,6 +129,12 @@ fn whether_it_goes_on_is_asked_in_whichever_way_the_first_is_read() {
 #[test]
 fn who_runs_and_was_not_stopped_in_its_time_has_what_is_left_of_the_time_for_all() {
     let (_turn, suspender) = turn();
+    if !deaf().is_empty() {
+        println!(
+            "not tested: an emulator forbids tracing, and who is in our handler late cannot be read otherwise"
+        );
+        return;
+    }
     let targets: Vec<Target> = (0..6).map(|_| spinning()).collect();
     let mut storage = storage();
     let Storage { images, snapshot } = &mut *storage;
