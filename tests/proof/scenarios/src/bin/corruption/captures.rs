@@ -73,6 +73,13 @@ fn interrupted(frames: &[Frame]) -> Vec<Frame> {
     frames
 }
 
+/// Where the callers of the innermost frame are. A thread that waits in a system call stands at its instruction for a signal,
+/// and behind it for a peek and a tracer, if it had the time to go back into the call: the best way may be another one each
+/// time.
+pub(crate) fn addresses(frames: &[Frame]) -> Vec<u64> {
+    frames.iter().skip(1).map(|frame| frame.address.raw()).collect()
+}
+
 impl Capturer {
     /// What was captured last.
     pub(crate) fn view(&self) -> freezeframe_unwind::snapshot::View<'_> {
