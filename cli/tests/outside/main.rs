@@ -78,11 +78,14 @@ fn run(report: &Path, words: &[&str]) -> Command {
 fn built(name: &str) -> Option<&'static str> {
     static EVENT_LOOP: OnceLock<Option<String>> = OnceLock::new();
     static GLIB_LOOP: OnceLock<Option<String>> = OnceLock::new();
+    static LOOP_IN_PROGRAM: OnceLock<Option<String>> = OnceLock::new();
     static TELL: OnceLock<Option<String>> = OnceLock::new();
     let cell = match name {
         "event_loop" => &EVENT_LOOP,
         "glib_loop" => &GLIB_LOOP,
-        _ => &TELL,
+        "loop_in_program" => &LOOP_IN_PROGRAM,
+        "tell" => &TELL,
+        _ => panic!("{name} has no place"),
     };
     cell.get_or_init(|| build(name)).as_deref()
 }

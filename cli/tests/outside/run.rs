@@ -61,6 +61,39 @@ fn an_event_that_sleeps_below_the_loop_is_a_freeze() {
     assert_eq!(record["threads"][0]["held"]["how"], "peek", "nobody was stopped for it");
 }
 
+/// Runs a program whose loop is its own and has a known name, and returns its records.
+fn with_a_loop_in_the_program(what: &str) -> Vec<Value> {
+    let folder = Folder::new();
+    let report = folder.path("r");
+    let output = run(&report, &[built("loop_in_program").unwrap(), what]).output().unwrap();
+    assert_eq!((text(&output.stdout), output.status.code()), ("ends\n".into(), Some(5)), "{}", told(&output));
+    (1..=records(&report) as u64).map(|number| json(&report, number)).collect()
+}
+
+#[test]
+fn a_callback_that_sleeps_is_a_freeze_although_its_loop_waits_deeper_in_the_stack() {
+    if cannot_look() {
+        return;
+    }
+    // A machine that stands still hides a freeze: another try then.
+    let found = (0..4).map(|_| with_a_loop_in_the_program("callback")).find(|records| records.len() == 1);
+    let record = &found.expect("no freeze was seen")[0];
+    let names = functions(record);
+    assert!(in_order(&names, &["usleep", "on_timer", "uv_run", "main"]), "{names:#?}");
+    assert_eq!(record["episode"]["cause"], "sleeping");
+}
+
+#[test]
+fn neither_a_loop_in_the_program_nor_what_comes_after_it_is_a_freeze() {
+    if cannot_look() {
+        return;
+    }
+    for what in ["nothing", "after"] {
+        let records = with_a_loop_in_the_program(what);
+        assert!(records.is_empty(), "{what}: {:#}", records[0]);
+    }
+}
+
 #[test]
 fn an_event_that_waits_for_a_lock_is_a_freeze_that_names_the_locks_owner() {
     if cannot_look() {

@@ -48,11 +48,21 @@ enum Home {
     Unknown,
 }
 
+/// Of which functions the file is asked, where the image in memory does not name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FromFile {
+    Nobody,
+    /// The one that has called the C library's: a loop that is linked into the program is told by no other.
+    Caller,
+    /// All, until one of them tells how a word is waited for.
+    Everybody,
+}
+
 impl Functions {
     /// Those at `lookups`, the addresses to look up of the frames, innermost first.
     pub(crate) fn find(
         subject: Subject,
-        symbols: Symbols,
+        from_file: FromFile,
         images: &ImageTable,
         memory: &mut impl Memory,
         names: &mut Names,
@@ -65,7 +75,11 @@ impl Functions {
             let home = home(images, memory, lookup);
             // The C library's are all exported that matter, and the innermost one decides.
             let is_told = home == Home::CLibrary || functions.waits().is_some();
-            let symbols = if is_told { Symbols::Exported } else { symbols };
+            let symbols = match from_file {
+                FromFile::Everybody if !is_told => Symbols::All,
+                FromFile::Caller if !is_told && functions.passed == Passed::Nobody => Symbols::All,
+                _ => Symbols::Exported,
+            };
             let known = names.find(subject, symbols, images, memory, lookup);
             functions.add(number as u32, home, known);
         }

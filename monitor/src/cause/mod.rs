@@ -25,7 +25,7 @@ pub(crate) use run_queue::waited_ns;
 use crate::subject::{self, Subject};
 use calls::Wait;
 use classify::{Seen, classify};
-use frames::Functions;
+use frames::{FromFile, Functions};
 use freezeframe_arch::Architecture;
 use freezeframe_report::encode::Cause;
 use freezeframe_unwind::images::ImageTable;
@@ -40,7 +40,7 @@ pub(crate) mod tables {
     pub(crate) use super::calls::{Wait, find as system_call};
     pub(crate) use super::classify::Descriptor;
     pub(crate) use super::descriptor::of as descriptor_of;
-    pub(crate) use super::frames::Functions;
+    pub(crate) use super::frames::{FromFile, Functions};
     pub(crate) use super::functions::{FRAMES, Role};
 }
 
@@ -98,9 +98,13 @@ pub(crate) fn investigate(
     let (facts, mut memory) = (&thread.facts, subject::memory(subject));
     let lookups = frames.iter().map(|frame| lookup(frame.address));
     let number = facts.system_call.and_then(|call| calls::find(Architecture::NATIVE, call.number));
-    // Who waits for a word may do so for anything: there names matter most.
-    let symbols = if matches!(number, Some((_, Wait::Futex))) { Symbols::All } else { Symbols::Exported };
-    let functions = Functions::find(subject, symbols, images, &mut memory, names, lookups);
+    let from_file = match number {
+        // Who waits for a word may do so for anything: there names matter most.
+        Some((_, Wait::Futex)) => FromFile::Everybody,
+        Some((_, Wait::Events)) => FromFile::Caller,
+        _ => FromFile::Nobody,
+    };
+    let functions = Functions::find(subject, from_file, images, &mut memory, names, lookups);
     let wait = facts.system_call.and_then(|call| {
         let (name, wait) = number?;
         let is_empty = |number| descriptor::watches_nothing(subject, number);
@@ -145,6 +149,6 @@ pub(crate) fn waits_for_lock(
         return true;
     }
     let mut memory = subject::memory(subject);
-    let functions = Functions::find(subject, Symbols::All, images, &mut memory, names, lookups);
+    let functions = Functions::find(subject, FromFile::Everybody, images, &mut memory, names, lookups);
     functions.waits().is_none_or(|known| known.role != functions::Role::Peer)
 }

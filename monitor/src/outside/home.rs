@@ -8,6 +8,8 @@ pub(super) struct Home {
     /// The place where it has waited last, and how often in a row.
     candidate: Option<(Place, u32)>,
     place: Option<Place>,
+    /// Who has called the loop that waits at that place.
+    loop_caller: Option<Place>,
 }
 
 impl Home {
@@ -18,9 +20,15 @@ impl Home {
             _ => 1,
         };
         self.candidate = Some((place, visits));
-        if visits >= enough {
-            self.place = Some(place);
+        if visits >= enough && self.place != Some(place) {
+            (self.place, self.loop_caller) = (Some(place), None);
         }
+    }
+
+    /// A loop waits here: that is its home.
+    pub(super) fn settle(&mut self, place: Place, loop_caller: Option<Place>) {
+        self.visit(place, 1);
+        self.loop_caller = loop_caller;
     }
 
     /// Whether there is one.
@@ -32,6 +40,12 @@ impl Home {
     pub(super) fn is_above(&self, place: Place) -> bool {
         self.place.is_some_and(|home| place.sp < home.sp)
     }
+
+    /// Who else tells whether a place is in a function that the loop has called: what is called from here. The loop's own wait may
+    /// lie deeper than its callbacks, beneath a large array of events.
+    pub(super) fn loop_caller(&self, place: Place) -> Option<Place> {
+        self.loop_caller.filter(|_| self.place != Some(place))
+    }
 }
 
 #[cfg(test)]
@@ -40,6 +54,19 @@ mod tests {
 
     fn at(sp: u64) -> Place {
         Place { sp, pc: 1 }
+    }
+
+    #[test]
+    fn who_has_called_a_loop_is_known_for_as_long_as_that_is_the_home() {
+        let (mut home, caller) = (Home::default(), Some(at(2000)));
+        home.visit(at(1000), 3);
+        assert_eq!(home.loop_caller(at(1500)), None);
+        home.settle(at(1000), caller);
+        home.visit(at(1000), 3);
+        assert!(!home.is_above(at(1500)));
+        assert_eq!((home.loop_caller(at(1500)), home.loop_caller(at(1000))), (caller, None));
+        (0..3).for_each(|_| home.visit(at(1500), 3));
+        assert_eq!(home.loop_caller(at(1400)), None, "another loop");
     }
 
     #[test]

@@ -95,12 +95,15 @@ impl PeekSource {
                 return true;
             }
             Way::ByFunctions => {
-                let (roles, whole) = self.stack.roles(self.subject, self.thread);
-                let said = idle::by_functions(roles.iter().copied());
+                let waits = self.stack.waits(self.subject, self.thread);
+                let said = idle::by_functions(waits.roles.iter().copied());
                 self.tries = self.tries.saturating_sub(1);
                 // What is not seen of the stack may say something else.
-                if !whole && self.tries > 0 {
+                if !waits.is_whole && self.tries > 0 {
                     return true;
+                }
+                if said == Some(true) {
+                    self.home.settle(place, waits.loop_caller);
                 }
                 said
             }
@@ -112,10 +115,13 @@ impl PeekSource {
             }
             Way::Never => Some(false),
         };
-        if by_functions == Some(true) {
-            self.home.visit(place, 1);
-        }
-        let busy = by_functions.map_or_else(|| self.home.is_above(place), |is_idle| !is_idle);
+        let busy = match (by_functions, self.home.loop_caller(place)) {
+            (Some(is_idle), _) => !is_idle,
+            (None, _) if self.home.is_above(place) => true,
+            (None, Some(_)) if fresh => return true,
+            (None, Some(caller)) => self.stack.is_called_from(self.subject, self.thread, caller),
+            (None, None) => false,
+        };
         self.is_busy = Some(busy);
         busy
     }
